@@ -16,7 +16,7 @@ from txlab.experiments.formulas.content import content
 from txlab.experiments.formulas.example import example_of
 from txlab.runs.scenario import catalogue
 from txlab.tui.app import TxlabApp
-from txlab.tui.formula_links import cited, linked, linked_line
+from txlab.tui.formula_links import find_citations, link_citations, link_line
 from txlab.tui.screens.formulas.screen import FormulasScreen
 from txlab.tui.screens.lab.screen import LabScreen
 from txlab.tui.widgets.why import ask_why
@@ -41,16 +41,16 @@ async def click_on(pilot: Pilot[None], word: str, within: Widget | None = None) 
 
 def test_the_numbers_that_a_text_cites_are_found_and_no_others() -> None:
     text = "the loss (MATH R1, T9; see (M8)): MATH T8–T11, and T4, MATH F99, MATHT1"
-    assert [number for _, number in cited(text)] == ["R1", "T9", "M8", "T8", "T11"]
-    assert all(text[start:].startswith(number) for start, number in cited(text))
+    assert [number for _, number in find_citations(text)] == ["R1", "T9", "M8", "T8", "T11"]
+    assert all(text[start:].startswith(number) for start, number in find_citations(text))
 
 
 def test_data_stays_data_in_a_text_with_links() -> None:
-    said = linked(Content("[/x][bold] MATH T4 [@click=app.exit]x[/]"))
+    said = link_citations(Content("[/x][bold] MATH T4 [@click=app.exit]x[/]"))
     assert said.plain == "[/x][bold] MATH T4 [@click=app.exit]x[/]"
     assert len(said.spans) == 1
     assert said.plain[said.spans[0].start : said.spans[0].end] == "T4"
-    line = linked_line(Text("MATH T1 · Vaswani"))
+    line = link_line(Text("MATH T1 · Vaswani"))
     assert [line.plain[span.start : span.end] for span in line.spans] == ["T1"]
 
 

@@ -17,7 +17,7 @@ from txlab.runs.directory import RunInfo
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 from txlab.tui.app import TxlabApp
-from txlab.tui.formula_links import cited
+from txlab.tui.formula_links import find_citations
 from txlab.tui.screens.formulas.screen import FormulasScreen
 from txlab.tui.screens.lab.screen import LabScreen
 from txlab.tui.widgets.why import WhyPanel, WhyScreen
@@ -112,7 +112,7 @@ async def test_a_formula_leads_to_its_screen_and_run_and_answer(number: str, run
                 assert IN_WORDS[number] in panel.sentence
             else:
                 assert panel.explanation is not None, text_of(app)
-                numbers = [each for _, each in cited(f"MATH {panel.explanation.math}")]
+                numbers = [each for _, each in find_citations(f"MATH {panel.explanation.math}")]
                 assert A_WEIGHT.get(number, number) in numbers, text_of(app)
         if place.text:
             assert f"{len(place.text)} characters" in text_of(app)

@@ -85,15 +85,14 @@ def print_all(groups: Sequence[tuple[str, Sequence[Formula]]], letters: bool) ->
     head = [Column("number"), Column("title"), Column("erratum"), Column("formula", loose=True)]
     members = [each for _, some in groups for each in some]
     rows = [
-        [each.number, written(each.title), "erratum" if each.erratum else "", written(each.formulas[0])]
-        for each in members
+        [each.number, spell(each.title), "erratum" if each.erratum else "", spell(each.formulas[0])] for each in members
     ]
     title, *lines = table(head, rows).splitlines()
     for name, some in groups:
         shown, lines = lines[: len(some)], lines[len(some) :]
-        print("\n".join([written(name), title, *shown]), end="\n\n")
+        print("\n".join([spell(name), title, *shown]), end="\n\n")
     if letters:
-        meanings = [[written(letter), written(meaning)] for letter, meaning in content()[1].items()]
+        meanings = [[spell(letter), spell(meaning)] for letter, meaning in content()[1].items()]
         print(table([Column("letter"), Column("meaning")], meanings) + "\n")
     print("txlab formulas NUMBER shows one in full, with --example in numbers.")
 
@@ -103,17 +102,17 @@ def print_one(formula: Formula) -> None:
     from txlab.experiments.formulas.content import used_by
 
     room = min(columns() - 1, 100)
-    print(f"{formula.number}  {written(formula.title)}\n")
+    print(f"{formula.number}  {spell(formula.title)}\n")
     for equation in formula.formulas:
-        print("\n".join(f"  {line}" for line in formula_lines(written(equation), room - 2)))
+        print("\n".join(f"  {line}" for line in formula_lines(spell(equation), room - 2)))
     if formula.letters:
-        rows = [[f"  {written(letter)}", written(meaning)] for letter, meaning in formula.letters.items()]
+        rows = [[f"  {spell(letter)}", spell(meaning)] for letter, meaning in formula.letters.items()]
         print("\n" + table([Column(""), Column("", loose=True)], rows).strip("\n"))
     relations = [("Uses", formula.uses), ("Used by", used_by(formula.number))]
     told = "; ".join(f"{word} {', '.join(numbers)}" for word, numbers in relations if numbers)
     for name, text in (("", formula.meaning), ("Erratum: ", formula.erratum), ("Source: ", formula.source), ("", told)):
         if text:
-            print("\n" + textwrap.fill(written(name + text), room))
+            print("\n" + textwrap.fill(spell(name + text), room))
 
 
 # The example.
@@ -162,19 +161,19 @@ def print_example(formula: Formula, values: Given, right: Any, wrong: Mapping[st
     from txlab.cli.models import STYLES, print_explanation
     from txlab.cli.terminal import print_lines
     from txlab.drawing.explanation import comparison_lines, wrap_text
-    from txlab.experiments.formulas.example import written as typed
+    from txlab.experiments.formulas.example import format_value
 
     room = min(120, columns() - 1)
     print_explanation(right)
     for name, (says, other) in wrong.items():
         print(f"\n{name}")
-        print("\n".join(wrap_text(written(says), room)))
+        print("\n".join(wrap_text(spell(says), room)))
         print_lines(comparison_lines(right, other, room, STYLES, ascii_only()))
-    settings = [shlex.quote(f"{name}={written(typed(value))}") for name, value in values.items()]
+    settings = [shlex.quote(f"{name}={spell(format_value(value))}") for name, value in values.items()]
     print("\n" + " --set ".join([f"txlab formulas {formula.number}", *settings]))
 
 
-def written(text: str) -> str:
+def spell(text: str) -> str:
     """Return the text with its symbols spelt in ASCII where needed."""
     from txlab.drawing.text import formula
 

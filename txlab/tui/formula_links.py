@@ -18,10 +18,10 @@ NUMBER = r"[FKRTMGH]\d{1,2}"
 CITED = re.compile(rf"MATH {NUMBER}(?:(?:[,;]\s+|–| and ){NUMBER})*|\({NUMBER}\)")
 
 
-def cited(text: str) -> list[tuple[int, str]]:
+def find_citations(text: str) -> list[tuple[int, str]]:
     """The formulas that a text cites: where each number is, and the number; a number that no formula has is none.
 
-    >>> cited("the loss (MATH R1, T9) and H1")
+    >>> find_citations("the loss (MATH R1, T9) and H1")
     [(15, 'R1'), (19, 'T9')]
     """
     return [
@@ -36,7 +36,7 @@ def open_action(number: str) -> dict[str, str]:
     return {"@click": f"app.open_formula({number!r})"}
 
 
-def numbers_linked(text: str) -> Content:
+def link_numbers(text: str) -> Content:
     """A list of formulas' numbers, each a link."""
     content = Content(text)
     for number in re.finditer(NUMBER, text):
@@ -44,15 +44,15 @@ def numbers_linked(text: str) -> Content:
     return content
 
 
-def linked(text: Content) -> Content:
+def link_citations(text: Content) -> Content:
     """The text with a link on each number that it cites."""
-    for start, number in cited(text.plain):
+    for start, number in find_citations(text.plain):
         text = text.stylize(Style.from_meta(open_action(number)), start, start + len(number))
     return text
 
 
-def linked_line(line: Text) -> Text:
+def link_line(line: Text) -> Text:
     """The same for a line of an explanation."""
-    for start, number in cited(line.plain):
+    for start, number in find_citations(line.plain):
         line.stylize(RichStyle.from_meta(open_action(number)), start, start + len(number))
     return line

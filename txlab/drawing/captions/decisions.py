@@ -8,7 +8,7 @@ from math import isfinite
 
 import numpy as np
 
-from txlab.drawing.captions.sentence import Sentence, listed
+from txlab.drawing.captions.sentence import Sentence, join_names
 from txlab.drawing.formatting import count
 from txlab.drawing.update_lines import compact
 from txlab.experiments.metric import short
@@ -64,7 +64,7 @@ def learners(sides: Sequence[Learner], across: str, reached: int) -> Sentence:
         return (f"{when} {measure} is {compact(earned, 3)} for {first.title}", *rest)
     said = [f"{side.title} {compact(value, 3)}" for side, value in others]
     greedy = [side.greedy for side, _ in known if side.greedy is not None and isfinite(side.greedy)]
-    more = [f"greedily {listed([compact(value, 3) for value in greedy])}"] if len(greedy) == len(known) else []
+    more = [f"greedily {join_names([compact(value, 3) for value in greedy])}"] if len(greedy) == len(known) else []
     return (f"{when} {first.title} earns {compact(earned, 3)} an episode", *said, *more)
 
 
@@ -95,13 +95,16 @@ def position(
     top, low = [move for move in known if known[move] == best], min(known, key=known.__getitem__)
     note = f" ({notes[top[0]]})" if notes.get(top[0]) else ""
     if len(top) == len(known):
-        return (f"{mover} is to move: all {len(known)} moves are worth {signed(best)}{note}",)
+        return (f"{mover} is to move: all {len(known)} moves are worth {with_sign(best)}{note}",)
     name = top[0] if len(top) == 1 else f"{len(top)} of {len(known)} moves"
     verb = "is" if len(top) == 1 else "are"
     by = f" for {whose}" if whose else ""
-    return f"{mover} is to move: {name} {verb} best, {signed(best)}{by}{note}", f"{low} worst, {signed(known[low])}"
+    return (
+        f"{mover} is to move: {name} {verb} best, {with_sign(best)}{by}{note}",
+        f"{low} worst, {with_sign(known[low])}",
+    )
 
 
-def signed(value: float) -> str:
+def with_sign(value: float) -> str:
     """ "+.31" or "−.12"; "0" without a sign."""
     return f"{'+' if value > 0 else ''}{compact(value, 3)}"

@@ -67,7 +67,7 @@ def unit(frame: Frame, state: str, layer: int, unit: int) -> Sentence:
     if high == low:
         return ()
     named = [BLANKS.get(tokens[at], f"“{label(tokens[at])}”") for at in (high, low)]
-    after = [f"after {name}, {signed(row[at])}" for name, at in zip(named, (high, low), strict=True)]
+    after = [f"after {name}, {with_sign(row[at])}" for name, at in zip(named, (high, low), strict=True)]
     return f"Unit {unit + 1} of layer {layer + 1} is highest {after[0]}", f"lowest {after[1]}"
 
 
@@ -75,11 +75,11 @@ def followed(prop: str, state: str, layer: int, unit: int, r: float, tokens: int
     """ "Unit 17 of layer 1 follows the text in quotes: r = +.62", "over 4 000 unseen tokens" """
     if not np.isfinite(r):
         return ()
-    return f"{state} of unit {unit + 1}, layer {layer + 1}, follows “{prop}” with r = {signed(r)}", (
+    return f"{state} of unit {unit + 1}, layer {layer + 1}, follows “{prop}” with r = {with_sign(r)}", (
         f"over {tokens} unseen tokens"
     )
 
 
-def signed(value: float) -> str:
+def with_sign(value: float) -> str:
     """ "+.62" or "−.62" """
     return f"{'+' if value > 0 else ''}{share(float(value))}"

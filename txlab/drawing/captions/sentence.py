@@ -28,10 +28,10 @@ def clauses_that_fit(sentence: Sentence, cells: int) -> str:
     return said
 
 
-def listed(items: Sequence[str]) -> str:
+def join_names(items: Sequence[str]) -> str:
     """Join names as a sentence does.
 
-    >>> listed(["gru", "lstm"]), listed(["a", "b", "c"])
+    >>> join_names(["gru", "lstm"]), join_names(["a", "b", "c"])
     ('gru and lstm', 'a, b and c')
     """
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)

@@ -77,7 +77,7 @@ class Input:
             return float(text) if "." in text or "e" in text.lower() else int(text)
         except ValueError:
             raise LabError(
-                f"{self.name}: {text!r} is not a number; an example: {self.name}={written(self.value)}"
+                f"{self.name}: {text!r} is not a number; an example: {self.name}={format_value(self.value)}"
             ) from None
 
     def checked(self, value: Value) -> Any:
@@ -89,7 +89,7 @@ class Input:
         if shape(value) != shape(self.value) and not (self.grows and len(shape(value)) == len(shape(self.value))):
             raise LabError(
                 f"{self.name} has the shape {shape_words(shape(value))}; "
-                f"allowed: {shape_words(shape(self.value))}, as in {self.name}={written(self.value)}"
+                f"allowed: {shape_words(shape(self.value))}, as in {self.name}={format_value(self.value)}"
             )
         return self.cast(value)
 
@@ -204,17 +204,17 @@ def shape_words(sizes: tuple[int, ...]) -> str:
     return " × ".join(map(str, sizes)) if sizes else "one number"
 
 
-def written(value: Value) -> str:
+def format_value(value: Value) -> str:
     """A value as it is typed.
 
-    >>> written([[1.0, 0.0], [0.5, 2.0]]), written(3)
+    >>> format_value([[1.0, 0.0], [0.5, 2.0]]), format_value(3)
     ('1,0; 0.5,2', '3')
     """
     if isinstance(value, str):
         return value
     if isinstance(value, (int, float)):
         return f"{value:.12g}"
-    return ("; " if isinstance(value[0], Sequence) else ",").join(written(entry) for entry in value)
+    return ("; " if isinstance(value[0], Sequence) else ",").join(format_value(entry) for entry in value)
 
 
 def indexed(name: str, n: int) -> str:

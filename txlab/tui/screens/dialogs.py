@@ -46,12 +46,12 @@ def key_hints(*pairs: tuple[str, str]) -> Content:
     return Content.assemble(*parts)
 
 
-def named_run(verb: str) -> Callable[[str], str]:
+def describe_enter(verb: str) -> Callable[[str], str]:
     """What enter does with the name of a run, a model or a file that is not listed: for `Choose.free`.
 
-    >>> named_run("opens")("box:words@20"), named_run("opens")("box:"), named_run("reads")("words@20")
+    >>> describe_enter("opens")("box:words@20"), describe_enter("opens")("box:"), describe_enter("reads")("words@20")
     ('opens words of the machine box, at step 20', 'opens the newest run of the machine box', 'reads words, at step 20')
-    >>> named_run("opens")("box:/data/runs/x"), named_run("opens")("models/gpt2")
+    >>> describe_enter("opens")("box:/data/runs/x"), describe_enter("opens")("models/gpt2")
     ('opens /data/runs/x of the machine box', 'opens models/gpt2')
     """
 

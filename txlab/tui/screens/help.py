@@ -12,7 +12,7 @@ from textual.screen import Screen
 
 from txlab.experiments.formulas.content import content
 from txlab.tui.bindings import HEADINGS, active_keys
-from txlab.tui.formula_links import linked
+from txlab.tui.formula_links import link_citations
 from txlab.tui.screens.dialogs import Dialog, key_hints
 from txlab.tui.screens.manual import open_manual
 from txlab.tui.screens.plain_text import Words
@@ -89,7 +89,7 @@ class HelpScreen(Dialog[None]):
         about = self.of.HELP_ABOUT if isinstance(self.of, HasHelp) else ""
         if self.formulas:
             about = f"{about} At work here: MATH {', '.join(self.formulas)}.".strip()
-        parts = [linked(Content(about + "\n"))] if about else []
+        parts = [link_citations(Content(about + "\n"))] if about else []
         groups = self.rows()
         wide = max((len(shown) for rows in groups.values() for shown, _, _ in rows), default=0)
         for name, rows in groups.items():

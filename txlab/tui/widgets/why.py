@@ -21,7 +21,7 @@ from txlab.drawing.text import visible_lines, width
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
 from txlab.tui.dialog_cache import put_in_front
-from txlab.tui.formula_links import cited, linked_line
+from txlab.tui.formula_links import find_citations, link_line
 from txlab.tui.key_order import run_in_thread
 from txlab.tui.screens.dialogs import Dialog
 from txlab.tui.theme import IN_ASCII
@@ -68,7 +68,7 @@ class WhyPanel(Widget, can_focus=False):
             ]
         style = {part: self.get_component_rich_style(f"why--{part}", partial=True) for part in PARTS}
         lines = explanation_lines(self.explanation, cells, style, ascii)  # type: ignore[arg-type]
-        return [linked_line(line) for line in lines]
+        return [link_line(line) for line in lines]
 
     def get_content_height(self, container: object, viewport: object, cells: int) -> int:
         return len(self.lines(max(1, cells)))
@@ -165,7 +165,7 @@ class WhyScreen(Dialog[None]):
     def formula(self) -> str:
         """The number of the formula that the explanation shown cites; "" = none."""
         shown = self.query_one(WhyPanel).explanation
-        return next((number for _, number in cited(f"MATH {shown.math}")), "") if shown is not None else ""
+        return next((number for _, number in find_citations(f"MATH {shown.math}")), "") if shown is not None else ""
 
     async def action_formula(self) -> None:
         """Open the formula with its letters and its example."""

@@ -63,7 +63,7 @@ class WorldChoice(Panel):
 
         def choose(name: str | None) -> None:
             if name == AN_EMPTY_MAP:
-                question = AskValue("How large?", "rows x columns", SIZE, lambda text: said_of_size(size_of(text)))
+                question = AskValue("How large?", "rows x columns", SIZE, lambda text: describe_size(size_of(text)))
                 self.app.push_screen(
                     question, lambda text: self.open_world(empty_map(text), edit=True) if text else None
                 )
@@ -112,7 +112,7 @@ def empty_map(size: str) -> dict[str, Any]:
     return {"map": drawn.text()}
 
 
-def said_of_size(size: tuple[int, int]) -> str:
+def describe_size(size: tuple[int, int]) -> str:
     return f"{size[0]} rows of {size[1]} cells; the editor opens"
 
 

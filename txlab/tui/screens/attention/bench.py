@@ -119,9 +119,9 @@ class LiveAttention:
             texts.append(self.task.target)
         self.texts = tuple(texts)
         self.edits = self.task.edits
-        self.name = self.named()
+        self.name = self.describe_model()
 
-    def named(self) -> str:
+    def describe_model(self) -> str:
         """What the model is called: the run's name and the checkpoint, or the folder."""
         from txlab.runs.directory import info_of
         from txlab.runs.summary import handle_in

@@ -20,7 +20,7 @@ from txlab.drawing.text import visible
 from txlab.errors import LabError, nearest
 from txlab.runs.folder import is_run, list_runs
 from txlab.tui.screens.attention.source import Edit
-from txlab.tui.screens.dialogs import Choose, Dialog, key_hints, named_run
+from txlab.tui.screens.dialogs import Choose, Dialog, describe_enter, key_hints
 from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.terminal import is_ascii
 
@@ -35,7 +35,7 @@ def open_dialog(recorded: bool) -> Choose:
     """Ask for a model by name; answers RECORDING, a listed name, or the typed text if it matches none."""
     first = [(RECORDING, "back to the frames of this run", False)] if recorded else []
     title = "Open a model: a run, RUN@STEP, HOST:RUN, or a folder with config.json and *.safetensors"
-    return Choose(title, first, free=named_run("opens"))
+    return Choose(title, first, free=describe_enter("opens"))
 
 
 def offer_models(dialog: Choose, root: Path) -> None:

@@ -28,7 +28,7 @@ from txlab.tui.bindings import bind
 from txlab.tui.key_order import keys_wait, run_in_thread
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
-from txlab.tui.screens.dialogs import Choose, named_run
+from txlab.tui.screens.dialogs import Choose, describe_enter
 from txlab.tui.screens.feedback.ranking import answer_lines, prompt_lines
 from txlab.tui.screens.feedback.snapshot import Snapshot
 from txlab.tui.screens.plain_text import Words
@@ -162,7 +162,7 @@ class ComparisonPanel(Panel):
         """Choose the model to compare with."""
         from txlab.tui.screens.attention.dialogs import offer_models
 
-        dialog = Choose("Compare with: a run, or RUN@STEP", [], free=named_run("compares with"))
+        dialog = Choose("Compare with: a run, or RUN@STEP", [], free=describe_enter("compares with"))
         self.app.push_screen(dialog, lambda name: self.begin(name) if name else None)
         root: Path = self.app.root
         offer = run_in_thread(self, lambda: offer_models(dialog, root), "models", keys=False)

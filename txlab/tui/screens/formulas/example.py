@@ -26,7 +26,7 @@ from txlab.drawing.formatting import number
 from txlab.drawing.text import formula
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
-from txlab.experiments.formulas.example import Example, Given, Input, examples, written
+from txlab.experiments.formulas.example import Example, Given, Input, examples, format_value
 from txlab.tui.bindings import bind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
@@ -61,7 +61,7 @@ class Shown:
     sentence: str = ""
 
 
-def computed(number: str, values: Given | None, misprint: str) -> Shown:
+def compute(number: str, values: Given | None, misprint: str) -> Shown:
     """Compute the example of a formula; without values, from its inputs as they are declared."""
     example = examples(number[0]).get(number)
     if example is None:
@@ -178,7 +178,7 @@ class ExamplePanel(Panel):
 
     def compute(self) -> None:
         number, values, misprint = self.number, self.values.get(self.number), self.misprint
-        self.computing.want(lambda _: computed(number, values, misprint), self.show)
+        self.computing.want(lambda _: compute(number, values, misprint), self.show)
 
     def show(self, shown: Shown) -> None:
         home = self.shown is None
@@ -216,7 +216,7 @@ class ExamplePanel(Panel):
             self.hint.say("")
         else:
             place = {1: " number {}", 2: " row {}, column {}"}.get(len(at.at), "").format(*(each + 1 for each in at.at))
-            bounds = allowed(given)
+            bounds = describe_bounds(given)
             said = (
                 f"{given.name}{place}" + (f", {bounds}" if bounds else "") + (f": {given.note}" if given.note else "")
             )
@@ -299,7 +299,7 @@ class ExamplePanel(Panel):
         if given is None:
             return
         present = self.cells.values[given.name]
-        first = event.first or written(entry_of(present, at.at))
+        first = event.first or format_value(entry_of(present, at.at))
         self.ask("a number, or all of them: 1,0; 0,1" if at.at else "a value", first, guess=False)
         if not event.first:
             self.line.select_all()
@@ -385,10 +385,10 @@ class ExamplePanel(Panel):
         return super().word_for(binding)
 
 
-def allowed(given: Input) -> str:
+def describe_bounds(given: Input) -> str:
     """The bounds of an input in a few words; "" = none.
 
-    >>> allowed(Input("rate", 0.5, low=0, high=2)), allowed(Input("n", 3, low=1))
+    >>> describe_bounds(Input("rate", 0.5, low=0, high=2)), describe_bounds(Input("n", 3, low=1))
     ('0 to 2', '1 or more')
     """
     if isinstance(given.value, str):

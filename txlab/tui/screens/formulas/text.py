@@ -7,7 +7,7 @@ from textual.content import Content
 from txlab.drawing.explanation import formula_lines, wrap_text
 from txlab.drawing.text import formula, width
 from txlab.experiments.formulas.content import Formula, Place, used_by
-from txlab.tui.formula_links import linked, numbers_linked
+from txlab.tui.formula_links import link_citations, link_numbers
 
 LETTERS = 10  # cells of the widest letter that has its meaning on the same line
 
@@ -52,7 +52,7 @@ def about_content(shown: Formula, cells: int, ascii: bool = False) -> Content:
     relations = [("uses", shown.uses), ("used by", used_by(shown.number))]
     for name, numbers in relations:
         if numbers:
-            links = numbers_linked(hanging(", ".join(numbers), cells - 9, 9))
+            links = link_numbers(hanging(", ".join(numbers), cells - 9, 9))
             parts += [Content.styled(f"{name:<9}", "$quiet"), links, Content("\n")]
     parts.append(labelled("source", formula(shown.source, ascii), cells))
     if any(vars(shown.place).values()):
@@ -61,9 +61,9 @@ def about_content(shown: Formula, cells: int, ascii: bool = False) -> Content:
     if shown.erratum:
         sign = "!" if ascii else "≠"
         said = hanging(formula(shown.erratum, ascii), cells - 2, 2)
-        parts += [Content.styled(f"{sign} ", "bold $accent"), linked(Content(said)), Content("\n\n")]
+        parts += [Content.styled(f"{sign} ", "bold $accent"), link_citations(Content(said)), Content("\n\n")]
     meaning = hanging(formula(shown.meaning, ascii), cells, 0)
-    return Content.assemble(*parts, linked(Content(meaning)))
+    return Content.assemble(*parts, link_citations(Content(meaning)))
 
 
 def entry(letter: str, meaning: str, left: int, cells: int) -> Content:

@@ -16,7 +16,7 @@ from txlab.drawing.text import formula, sentences, visible, width
 from txlab.experiments.kind import kind_of_run
 from txlab.experiments.schema import CATALOGUE_ORDER
 from txlab.runs.summary import RunSummary
-from txlab.tui.formula_links import linked
+from txlab.tui.formula_links import link_citations
 from txlab.tui.theme import Signs
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def describe_scenario(entry: CatalogueEntry, cells: int = 84, ascii: bool = Fals
         *([f"MATH {', '.join(described.math)}"] if described.math else []),
     ]
     for part in where:
-        parts.append(linked(Content.styled("  " + hanging(part, cells - 2, 4) + "\n", "$quiet")))
+        parts.append(link_citations(Content.styled("  " + hanging(part, cells - 2, 4) + "\n", "$quiet")))
     if described.math:
         parts += [Content.styled("  M", "bold $accent"), Content.styled(f" opens {described.math[0]}\n", "$quiet")]
     if described.formulas or where:

@@ -20,7 +20,7 @@ from txlab.runs.models import player_of_run, steps_that_play
 from txlab.tui.bindings import bind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
-from txlab.tui.screens.dialogs import Choose, named_run
+from txlab.tui.screens.dialogs import Choose, describe_enter
 from txlab.tui.screens.play.players import PERSON, Seat, runs_that_play, seat_of_run
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class SeatsPanel(Panel):
                 if name:
                     self.open_run(name, then)
 
-            dialog = Choose(f"{question} RUN, or RUN@STEP", rows, free=named_run("takes the player of"))
+            dialog = Choose(f"{question} RUN, or RUN@STEP", rows, free=describe_enter("takes the player of"))
             dialog.called = called
             self.app.push_screen(dialog, choose)
 

@@ -95,7 +95,7 @@ def section(
         title.append(Content(f"  {several(len(data), 'byte')}, {several(len(ids), 'token')}"))
     wide = [each for each in dict.fromkeys(data.decode(errors="surrogateescape")) if not rows or each > "\x7f"]
     points = [] if following and rows else [point(each, ascii) for each in wide]
-    return [Content.assemble(*title), *chosen(rows, unmerged, points, lines - 1)]
+    return [Content.assemble(*title), *choose_shown(rows, unmerged, points, lines - 1)]
 
 
 def short(data: bytes, ascii: bool) -> str:
@@ -136,7 +136,7 @@ def point(character: str, ascii: bool) -> Content:
     return Content.assemble(f"{name}{padding}", Content.styled(f"{name_of(character)}: {spelt}".lstrip(": "), "$quiet"))
 
 
-def chosen(
+def choose_shown(
     rows: Sequence[Content], unmerged: Sequence[Content], points: Sequence[Content], lines: int
 ) -> list[Content]:
     """Return what fits: of many merges the first and the last, then why there are no more, then the code points."""

@@ -34,7 +34,7 @@ from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import ROUTED
 from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
-from txlab.tui.screens.dialogs import AskValue, Choose, named_run
+from txlab.tui.screens.dialogs import AskValue, Choose, describe_enter
 from txlab.tui.screens.plain_text import Words
 from txlab.tui.screens.words import text
 from txlab.tui.screens.words.picture import Laid, Look, lay, turn_to, vectors_of
@@ -553,7 +553,7 @@ class WordsScreen(BenchScreen):
 
     def choose(self, title: str, verb: str, then: Callable[[str], None]) -> None:
         root: Path = self.app.root
-        dialog = Choose(title, [], free=named_run(verb))
+        dialog = Choose(title, [], free=describe_enter(verb))
         self.app.push_screen(dialog, lambda name: then(name) if name else None)
         offer = run_in_thread(self, lambda: offer_vectors(dialog, root), "models", keys=False)
         keys_wait(self, offer)
