@@ -20,7 +20,7 @@ import pytest
 from recorded import HOSTILE, append_rows, make_run
 from waiting import LONGEST
 
-PROGRAM = "import sys; from pathlib import Path; from txlab.tui.launch import launch; sys.exit(launch(root=Path(sys.argv[1])))"
+PROGRAM = "import pathlib, sys, txlab.tui.launch as console; sys.exit(console.launch(root=pathlib.Path(sys.argv[1])))"
 PATIENCE = LONGEST
 
 
