@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from attention_runs import WORDS, attention_frame, make_run
-from picture import text_of
+from picture import strips_of, text_of
 from recorded import settle
 from textual.pilot import Pilot
 
@@ -352,3 +352,20 @@ async def test_a_head_that_is_chosen_before_the_first_frame_is_the_one_shown(tmp
         screen.show_source()
         await pilot.pause()
         assert screen.patterns.heads.chosen == (1, 1)
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+async def test_the_heading_of_the_heads_has_rows_below_it(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot, 400)
+        await until(pilot, lambda: bool(screen.side.rows.rows))
+        table = screen.side.rows
+        lines = [strip.text for strip in strips_of(app)][table.region.y : table.region.bottom]
+        assert "score" in lines[0]
+        assert "induction" in lines[1]
+        assert len(lines) >= 4
+        bars = screen.side.next
+        bars.focus()
+        await pilot.press(*["down"] * 12)
+        assert bars.cursor == min(len(bars.bars), bars.size.height - 1) - 1, "the cursor is on a visible bar"

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from picture import text_of
+from picture import strips_of, text_of
 from pretended_boxes import Boxes
 from recorded import app_on, make_run, settle
 
 from txlab.drawing import box
 from txlab.runs.remote import machine, mirroring
 from txlab.runs.remote.address import Address
+from txlab.runs.remote.machine import Shares
 from txlab.tui.screens.machines.screen import MachinesPanel
 
 
@@ -154,3 +155,17 @@ async def test_the_dialog_says_what_enter_does_with_a_machine_that_is_typed(boxe
         await settle(pilot, lambda: "enter shows box7 over ssh" in text_of(app))
         await pilot.press("colon", *"run")
         await settle(pilot, lambda: "enter shows box7 over ssh, and opens run" in text_of(app))
+
+
+@pytest.mark.parametrize("readings", [0, 1, 2])
+async def test_curves_say_what_they_wait_for_until_there_are_two_readings(tmp_path: Path, readings: int) -> None:
+    app = app_on(tmp_path, screen="machines")
+    async with app.run_test(size=(120, 40)) as pilot:
+        curves = app.screen.query_one(MachinesPanel).curves
+        await settle(pilot, lambda: curves.display and curves.size.width > 0)
+        past = [Shares(float(time), 0.5, 0.25, 0.0, (0.1, 0.2)) for time in range(readings)]
+        curves.show("here", past)
+        lines = [strip.text for strip in strips_of(app)][curves.region.y : curves.region.bottom]
+        assert any("first reading of here" in line for line in lines) == (readings == 0)
+        assert any("begin with the second" in line for line in lines) == (readings == 1)
+        assert any("100 ┤" in line for line in lines) == (readings == 2)

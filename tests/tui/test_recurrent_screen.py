@@ -237,3 +237,14 @@ async def test_a_run_that_was_deleted_is_named_and_the_next_one_is_shown(tmp_pat
         await settle(pilot, lambda: "vanished was deleted or moved." in text_of(app))
         app.current_run = make_run(tmp_path, "another")
         await settle(pilot, lambda: "another" in text_of(app))
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (100, 30), (120, 40)])
+async def test_the_axis_of_the_gradients_has_a_name_at_every_width(root: Path, size: tuple[int, int]) -> None:
+    app = TxlabApp(root=root / "memory", screen="recurrent")
+    async with app.run_test(size=size) as pilot:
+        await opened(pilot, app)
+        await settle(pilot, lambda: "└" in text_of(app))
+        lines = text_of(app).splitlines()
+        axis = next(at for at, line in enumerate(lines) if "└" in line)
+        assert "T − t" in lines[axis + 1]

@@ -265,25 +265,48 @@ def ink(colour: RGB | None) -> Style:
 
 
 def x_axis(chart: curve.Chart, horizontal: str, notch: str, name: str) -> tuple[str, str]:
-    """Return the x axis with a notch for every tick, and the line of its numbers with the axis name in a gap."""
+    """Return the x axis with a notch for every tick, and the line of its numbers with the axis name in a gap.
+
+    Where no gap is wide enough, one number makes room for the name, or the name is shortened to what is before its
+    first comma."""
     columns = chart.characters.shape[1]
-    line, numbers, free = [horizontal] * columns, [" "] * columns, 0
-    gaps: list[tuple[int, int]] = []
+    line = [horizontal] * columns
+    labels: list[tuple[int, str]] = []  # (first column, number)
+    free = 0
     for tick in chart.x_ticks:
         place = round(tick.place * (columns - 1))
         line[place] = notch
         start = max(min(place - len(tick.label) // 2, columns - len(tick.label)), 0)
         if start >= free and start + len(tick.label) <= columns:
-            numbers[start : start + len(tick.label)] = tick.label
-            gaps.append((free, start))
+            labels.append((start, tick.label))
             free = start + len(tick.label) + 2  # with one space between them, 0 and 500 would look like one number
-    gaps.append((free, columns))
-    roomy = [gap for gap in gaps if gap[1] - gap[0] >= width(name) + 2]
-    if roomy and width(name) == len(name):
-        begin, end = roomy[-1]
-        begin += (end - begin - len(name)) // 2
-        numbers[begin : begin + len(name)] = name
+    labels, name, begin = place_name(labels, name, columns)
+    numbers = [" "] * columns
+    for start, label in [*labels, (begin, name)]:
+        numbers[start : start + len(label)] = label
     return "".join(line), "".join(numbers)
+
+
+def place_name(labels: list[tuple[int, str]], name: str, columns: int) -> tuple[list[tuple[int, str]], str, int]:
+    """Return the numbers of an axis that are written, its name as it is written, and the column where that begins.
+
+    >>> place_name([(0, "0"), (8, "20"), (16, "40"), (24, "60")], "steps back", 30)
+    ([(0, '0'), (8, '20'), (24, '60')], 'steps back', 13)
+    >>> place_name([(0, "0"), (8, "20")], "far too long, t", 12)
+    ([(0, '0'), (8, '20')], '', 0)
+    """
+    if width(name) != len(name):
+        return labels, "", 0
+    inner = range(len(labels) - 2, 0, -1)  # the first and the last number say what the range is
+    fewer = [labels[:each] + labels[each + 1 :] for each in inner]
+    for words in dict.fromkeys((name, name.partition(",")[0].partition(";")[0])):
+        for kept in [labels, *fewer]:
+            ends = [0, *(start + len(label) + 2 for start, label in kept)]
+            starts = [*(start for start, _ in kept), columns]
+            for begin, end in reversed(list(zip(ends, starts, strict=True))):
+                if end - begin >= len(words) + 2:
+                    return kept, words, begin + (end - begin - len(words)) // 2
+    return labels, "", 0
 
 
 def curve_pieces(chart: curve.Chart, row: int, marks: dict[int, tuple[str, str]]) -> Pieces:

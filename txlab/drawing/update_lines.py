@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from txlab.drawing.formatting import minus, special
+from txlab.drawing.formatting import count, minus, special
 from txlab.drawing.text import fit, formula, width
 
 Part = Literal["letters", "number", "sign"]
@@ -22,12 +22,12 @@ def compact(value: float, digits: int = 4) -> str:
     """Format with at most four significant digits and no trailing zeros: .5, −7.41, 12 300, 3e-5.
 
     >>> compact(0.5), compact(-7.41), compact(-0.05), compact(1), compact(3e-5), compact(123456.0)
-    ('.5', '−7.41', '−.05', '1', '3e-5', '123456')
+    ('.5', '−7.41', '−.05', '1', '3e-5', '123 456')
     """
     if not math.isfinite(value):
         return special(value)
     if abs(value) >= 1000 and abs(value) < 1e7:
-        return minus(f"{value:.0f}")
+        return count(value)
     if 0 < abs(value) < 1e-3 or abs(value) >= 1e7:
         mantissa, exponent = f"{value:.2e}".split("e")
         return minus(f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}")

@@ -65,7 +65,7 @@ class Bars(Painted, can_focus=True):
         self.refresh(layout=resized)
 
     def action_move(self, by: int) -> None:
-        self.cursor = max(0, min(self.cursor + by, len(self.bars) - 1))
+        self.cursor = max(0, min(self.cursor + by, min(len(self.bars), self.size.height - 1) - 1))  # the visible ones
         self.refresh()
 
     def on_focus(self) -> None:

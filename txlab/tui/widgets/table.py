@@ -1,7 +1,7 @@
 """A table of text: a heading, scrolling rows, right-aligned numbers.
 
 Only visible rows are drawn; where space is short, the columns at the right are left out, the first one is shortened,
-and a number is never cut.
+and a number is never cut. The heading is drawn only above a row.
 """
 
 from __future__ import annotations
@@ -103,6 +103,11 @@ class Table(Painted, can_focus=True):
         """The number of visible rows."""
         return max(1, self.size.height - 1)
 
+    @property
+    def headed(self) -> bool:
+        """Whether there is room for the heading above a row."""
+        return self.size.height > 1
+
     def keep_in_view(self) -> None:
         self.top = max(0, min(self.top, self.cursor, len(self.rows) - self.room))
         if self.cursor >= self.top + self.room:
@@ -132,8 +137,8 @@ class Table(Painted, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        if offset is not None and 0 < offset.y <= len(self.rows) - self.top:
-            self.choose(self.top + offset.y - 1)
+        if offset is not None and self.headed <= offset.y < len(self.rows) - self.top + self.headed:
+            self.choose(self.top + offset.y - self.headed)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
@@ -163,11 +168,12 @@ class Table(Painted, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         size, surface = self.size.width, self.surface
-        if size <= 0 or not self.columns:
+        if size <= 0 or not self.columns or not self.rows:
             words = (
                 fit(self.cell_text(self.waiting), max(0, size), ellipsis="~" if self.ascii else "…") if not y else ""
             )
             return Strip([Segment(words, self.part("quiet"))]).adjust_cell_length(max(0, size), surface)
+        y += 1 - self.headed
         at = self.top + y - 1
         if y and at >= len(self.rows):
             return Strip.blank(size, surface)

@@ -203,7 +203,7 @@ class ParametersPanel(Panel):
         if parameter is None or not self.arena.playback.ready():
             return
         value = self.told.get(parameter.name)
-        start = compact(float(value)).replace("−", "-") if isinstance(value, (int, float)) else ""
+        start = compact(float(value)).replace("−", "-").replace(" ", "") if isinstance(value, (int, float)) else ""
         self.app.push_screen(
             AskValue(
                 f"{parameter.letter} ({parameter.name})", parameter.about, start, lambda t: f"= {parse_number(t):g}"

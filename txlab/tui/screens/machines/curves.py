@@ -17,7 +17,8 @@ from txlab.tui.widgets.chart import Chart, ChartSeries
 
 MINUTES = 180.0  # seconds from which on time is counted in minutes
 BOTH = 110  # cells from which there is a chart of each card too
-WAITING = "curves of the last minutes begin here"
+WAITING = "waiting for the first reading of this machine"
+ONE = "the first reading is above; curves begin with the second one, in a few seconds"
 
 
 class SharesChart(Chart, inherit_css=True):
@@ -52,12 +53,13 @@ class MachineCurves(Horizontal):
         self.cards.display = number > 1 and self.size.width >= BOTH
         seconds = np.array([each.time for each in past])
         seconds = seconds - (seconds[-1] if len(seconds) else 0.0)
+        waiting = ONE if past else f"waiting for the first reading of {visible(name)}"
         minutes = len(seconds) > 0 and -seconds[0] >= MINUTES
         times, unit = (seconds / 60, "minutes") if minutes else (seconds, "seconds")
 
         def series(label: str, values: Sequence[float | None]) -> list[ChartSeries]:
             shares = 100 * np.array([np.nan if value is None else value for value in values])
-            return [ChartSeries(label, times, shares)] if np.isfinite(shares).any() else []
+            return [ChartSeries(label, times, shares)] if np.isfinite(shares).sum() > 1 else []  # one dot is no curve
 
         drawn = series("cpu", [each.cpu for each in past]) + series("memory", [each.memory for each in past])
         drawn += series("disk busy", [each.disk for each in past])
@@ -68,9 +70,9 @@ class MachineCurves(Horizontal):
             for one in series(f"card {card}", [each.cards[card] if card < len(each.cards) else None for each in past])
         ]
         self.whole.across = self.cards.across = unit
-        self.whole.set_series(drawn, f"% of {visible(name)}", WAITING)
+        self.whole.set_series(drawn, f"% of {visible(name)}", waiting)
         if self.cards.display:
-            self.cards.set_series(each_card, "% of each card", WAITING)
+            self.cards.set_series(each_card, "% of each card", waiting)
 
 
 def mean(shares: Sequence[float | None]) -> float | None:
