@@ -122,7 +122,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_130(tiny_scenario: Path, tmp_path: Path,
     environment = os.environ | {"TXLAB_RUNS": str(tmp_path / "runs"), "TERM": "xterm-256color"}
     environment.pop("COLUMNS", None)
     terminal = Terminal(words, environment, columns)
-    assert terminal.read_until(lambda written: re.search(rb"step \d\d+/1000000", written) is not None)
+    assert terminal.read_until(lambda written: re.search(rb"step \d\d+/1 000 000", written) is not None)
     # The line is drawn over itself: on a screen of this width it never took a second row.
     screen = pyte.Screen(columns, 24)
     pyte.ByteStream(screen).feed(terminal.written)

@@ -13,7 +13,7 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import print_rows
-from txlab.cli.terminal import sanitize
+from txlab.cli.terminal import group_digits, sanitize
 from txlab.drawing.formatting import calendar
 from txlab.errors import LabError
 
@@ -49,7 +49,7 @@ def alerts(
     for row in rows:
         text = f": {row['text']}" if row["text"] else ""
         when = calendar(row["time"])
-        print(sanitize(f"{when}  {row['run']}  step {row['step']}  {row['level']}  {row['title']}{text}"))
+        print(sanitize(f"{when}  {row['run']}  step {group_digits(row['step'])}  {row['level']}  {row['title']}{text}"))
     if not rows:
         print("no alerts" + (f" since {since}" if since is not None else ""))
 

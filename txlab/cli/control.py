@@ -15,7 +15,7 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import print_json
-from txlab.cli.terminal import sanitize
+from txlab.cli.terminal import group_digits, sanitize
 from txlab.errors import LabError, RunFailed
 from txlab.files import open_regular
 
@@ -44,7 +44,8 @@ def stop(name: options.Run, timeout: options.Timeout = 60.0, json: options.JsonA
         time.sleep(LOOK_EVERY)
     if not json:
         state = state_of(directory)
-        print(sanitize(f"{directory.name} {state.status} at step {state.step} of {state.steps}"))
+        at = f"step {group_digits(state.step)} of {group_digits(state.steps)}"
+        print(sanitize(f"{directory.name} {state.status} at {at}"))
 
 
 def control(
@@ -106,7 +107,7 @@ def ask(directory: Path, request: Request, timeout: float, json: bool) -> dict[s
     if not row.get("applied"):
         raise LabError(f"{directory.name} refused at step {row['step']}: {row.get('error') or 'it gave no reason'}")
     if not json:
-        print(sanitize(f"{directory.name}, step {row['step']}: {answer(row)}"))
+        print(sanitize(f"{directory.name}, step {group_digits(row['step'])}: {answer(row)}"))
     return row
 
 

@@ -23,7 +23,7 @@ import typer
 from txlab.cli import options
 from txlab.cli.models import export_model
 from txlab.cli.output import Column, print_rows, table
-from txlab.cli.terminal import ascii_only, columns, complain, depth, numeral, print_lines, sanitize
+from txlab.cli.terminal import ascii_only, columns, complain, depth, group_digits, numeral, print_lines, sanitize
 from txlab.errors import LabError, choices, nearest
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ def newest_surface(name: str) -> tuple[Surface, str]:
         raise LabError(f"{path.name} has no frame yet, and a sweep is drawn from the newest one")
     frame = index.read(int(index.steps[-1]))
     try:
-        return surface_of(frame), f"{RunInfo.load(RunDirectory(path)).name}, step {frame.step}"
+        return surface_of(frame), f"{RunInfo.load(RunDirectory(path)).name}, step {group_digits(frame.step)}"
     except LabError as error:
         raise LabError(f"{path.name}: {error}") from None
 

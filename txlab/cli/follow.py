@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from txlab.cli import options
-from txlab.cli.terminal import ascii_only, has_screen, sanitize
+from txlab.cli.terminal import ascii_only, group_digits, has_screen, sanitize
 from txlab.errors import RunFailed
 
 LOOK_EVERY = 0.25
@@ -81,5 +81,6 @@ def follow(directory: Path, json: bool) -> int:
         raise RunFailed(f"{directory.name} {'failed' if state.status == 'failed' else 'is lost'}: {state.reason}")
     if not json:
         reason = f" ({state.reason})" if state.reason else ""
-        print(sanitize(f"{directory.name} {state.status} at step {state.step} of {state.steps}{reason}"))
+        at = f"step {group_digits(state.step)} of {group_digits(state.steps)}"
+        print(sanitize(f"{directory.name} {state.status} at {at}{reason}"))
     return 130 if state.status == "interrupted" else 0

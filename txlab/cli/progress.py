@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from txlab.cli.terminal import ascii_only, can_redraw, columns, meter, sanitize
+from txlab.cli.terminal import ascii_only, can_redraw, columns, group_digits, meter, sanitize
 from txlab.drawing.formatting import count, duration, number, plain
 from txlab.drawing.text import cut, width
 from txlab.errors import LabError
@@ -109,7 +109,7 @@ class Progress:
         """Format `step 120/300  loss 2.113, val 2.204, 54 312 tokens/s, 12s left`; what does not fit is left out."""
         parts = self.parts()
         while True:
-            text = f"step {self.step}{f'/{self.steps}' if self.steps else ''}  {', '.join(text for _, text in parts)}"
+            text = f"step {group_digits(self.step)}{f'/{group_digits(self.steps)}' if self.steps else ''}  {', '.join(text for _, text in parts)}"
             text = sanitize(plain(text) if ascii_only() else text)
             if width(text) <= room or not parts:
                 return text
@@ -201,7 +201,7 @@ class RedrawnLine(Progress):
 
 def format_row(row: dict[str, Any]) -> str:
     """Format a note, an alert, a control or a rewind as a line."""
-    where = f"step {row['step']}"
+    where = f"step {group_digits(row['step'])}"
     if row["event"] == "note":
         return sanitize(f"{where}: {row.get('text', '')}")
     if row["event"] == "alert":
@@ -219,5 +219,5 @@ def answer(row: dict[str, Any]) -> str:
     arrow = "->" if ascii_only() else "→"
     what = f"{row.get('key')} {row.get('from')} {arrow} {row.get('to')}" if request == "set" else request
     if request == "step":
-        what = f"step {row.get('count', 1)}"
+        what = f"step {group_digits(row.get('count', 1))}"
     return f"{what}{by}{' (again, as before the interruption)' if row.get('replayed') else ''}"

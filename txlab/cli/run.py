@@ -20,7 +20,7 @@ import typer
 from txlab.cli import options
 from txlab.cli.loading import check_data, check_device, load_like
 from txlab.cli.output import print_json
-from txlab.cli.terminal import ascii_only, columns, numeral, print_lines, sanitize, status_word
+from txlab.cli.terminal import ascii_only, columns, group_digits, numeral, print_lines, sanitize, status_word
 from txlab.cli.tokenize import standard_text
 from txlab.drawing.formatting import duration
 from txlab.errors import LabError, RunFailed
@@ -258,17 +258,18 @@ def report(directory: Path, info: RunInfo) -> None:
         print_lines(drawn)
     if (samples := reader.rows("sample")) and (sample := samples[-1])["step"] > 0:
         lines = visible_lines(str(sample.get("prompt", "")) + str(sample.get("text", "")), ascii_only())
-        print(f"\nwritten at step {sample['step']}")
+        print(f"\nwritten at step {group_digits(sample['step'])}")
         print("\n".join("  " + cut(line, columns() - 3) for line in lines[:8]))
     for row in reader.rows("note"):
         if row["step"] > 0:  # notes at step 0 are about the world
-            print("\n" + sanitize(f"step {row['step']}: {row['text']}"))
+            print("\n" + sanitize(f"step {group_digits(row['step'])}: {row['text']}"))
     spent = duration(info.seconds()) if info.ended else "?"
     names = primary_metrics(reader.names("metrics"), kind_of_run(info.kind).METRICS, reader.info.facts.get("headline"))
     results = [f"{sanitize(n)} {numeral(v)}" for n in names if (v := reader.latest(n)) is not None]
     word, _ = status_word(info.status)
     reason = f" ({info.reason})" if info.reason and info.status not in ("done", "failed") else ""
-    print(f"\n{word}{sanitize(reason)}: {sanitize(info.name)} at step {info.step} of {info.steps} after {spent}")
+    at = f"step {group_digits(info.step)} of {group_digits(info.steps)}"
+    print(f"\n{word}{sanitize(reason)}: {sanitize(info.name)} at {at} after {spent}")
     if results:
         print(f"result         {', '.join(results)}")
     name = directory.name if directory.parent == default_root().resolve() else str(directory)

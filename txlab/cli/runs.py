@@ -13,7 +13,7 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import Column, print_rows, table
-from txlab.cli.terminal import ascii_only, columns, numeral, sanitize, status_word
+from txlab.cli.terminal import ascii_only, columns, group_digits, numeral, sanitize, status_word
 from txlab.drawing.formatting import duration
 from txlab.errors import LabError, RunFailed
 
@@ -238,7 +238,8 @@ def print_table(rows: list[dict[str, Any]], further: Sequence[Sequence[str]], ti
             word += f" {duration(row['heartbeat_age'])}"
         paint[i, 1 + far] = colour
         value = None if row.get("value") is None else float(row["value"])  # "NaN" as in the log
-        step = f"{row['step']}/{row['steps']}" if row.get("steps") else str(row.get("step", ""))
+        step = group_digits(row["step"]) if row.get("step") is not None else ""
+        step += f"/{group_digits(row['steps'])}" if row.get("steps") else ""
         curve = spark(np.array(row["curve"]), SPARK, ascii_only())
         metric = "" if value is None else cut(sanitize(row["metric"]), METRIC)
         where = [sanitize(row.get("machine") or "")] if far else []
