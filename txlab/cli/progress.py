@@ -109,7 +109,8 @@ class Progress:
         """Format `step 120/300  loss 2.113, val 2.204, 54 312 tokens/s, 12s left`; what does not fit is left out."""
         parts = self.parts()
         while True:
-            text = f"step {group_digits(self.step)}{f'/{group_digits(self.steps)}' if self.steps else ''}  {', '.join(text for _, text in parts)}"
+            of = f"/{group_digits(self.steps)}" if self.steps else ""
+            text = f"step {group_digits(self.step)}{of}  {', '.join(text for _, text in parts)}"
             text = sanitize(plain(text) if ascii_only() else text)
             if width(text) <= room or not parts:
                 return text

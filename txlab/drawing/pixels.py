@@ -1,7 +1,7 @@
 """Small pictures of numbers: a pixel is a square of one or more lines, or, where that is too large, half of a cell.
 
-Where the terminal has no colours to fill cells with, and in ASCII, a pixel is a sign of the scale; two pixels above each
-other are then one sign, that of their mean.
+Where the terminal has no colours to fill cells with, and in ASCII, a pixel is a sign of the scale; two pixels above
+each other are then one sign, that of their mean.
 """
 
 from __future__ import annotations
