@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from picture import text_of
 from recorded import app_on, make_run, settle
 
+from txlab.drawing import curve
+from txlab.drawing.diverging import Scale, ramp_for
+from txlab.drawing.pixels import pixel_lines
 from txlab.runs.scenario import catalogue
 from txlab.tui.screens.lab.describe import describe_scenario
 from txlab.tui.screens.train.text import one_sample, solid
@@ -63,3 +67,27 @@ def test_the_sign_is_between_prompt_and_text_however_it_folds(prompt: str, text:
         assert solid(shown.plain[: sign.start]) == solid(prompt)
     else:
         assert Signs.prompt not in shown.plain or Signs.prompt in text
+
+
+def test_a_sample_is_escaped_and_its_prompt_still_ends_where_it_ends() -> None:
+    prompt, text = "naïve ", "ν\x00�b"
+    shown = one_sample([(prompt, text)], 60, ascii=True)
+    assert shown.plain.isascii()
+    (sign,) = (span for span in shown.spans if span.style == "$accent")
+    assert shown.plain[: sign.start].strip() == "na\\xefve"
+    assert shown.plain[sign.start : sign.end] == ">"
+
+
+@pytest.mark.parametrize("zoom", [0, 1, 2])
+def test_pixels_of_different_levels_differ_without_their_colours(zoom: int) -> None:
+    scale = Scale(-1, 1)
+    ramp = ramp_for(scale, "truecolor", True, ascii=True)
+    lines = pixel_lines(np.array([[-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]]), scale, ramp, (0, 0, 0), zoom=zoom)
+    texts = [piece.text for piece in lines[0]]
+    assert len(set(texts)) == 3
+    assert all(text.isascii() for text in texts)
+
+
+@pytest.mark.parametrize("marks", [curve.ASCII_MARKS, curve.MARKS])
+def test_three_learners_with_points_and_bands_have_twelve_different_marks(marks: str) -> None:
+    assert len(set(marks)) == len(marks) >= 12

@@ -21,8 +21,9 @@ Bits = npt.NDArray[np.bool_]
 
 DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint32)  # Unicode: Braille Patterns
 QUADRANTS = np.array(list(" ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"))  # bits 1, 2: above; 4, 8: below
-ASCII_MARKS = "*+ox#@%&"
-MARKS = "•+×○□△◇"
+ASCII_MARKS = "*+ox#@%&$=~^?!"
+MARKS = "•+×○□△◇●■▲◆▽"
+"""One for each curve of a chart: three learners of the Arena have twelve, with their bands."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 @cache
 def signed_ramp(colours: Colours = "truecolor", dark: bool = True, ascii: bool = False) -> Ramp:
     """Return a ramp with levels from −1 (first) through 0 (middle) to 1 (last)."""
-    glyphs = "@#*=.=*#@" if ascii else "█▓▒░·░▒▓█"
+    glyphs = "%xo-.+*#@" if ascii else "█▓▒░·░▒▓█"
     if colours == "truecolor":
         below = smooth_ramp(DARK_BELOW if dark else LIGHT_BELOW, HALF + 1)
         above = smooth_ramp(DARK_ABOVE if dark else LIGHT_ABOVE, HALF + 1)

@@ -1,7 +1,7 @@
 """Small pictures of numbers: a pixel is a square of one or more lines, or, where that is too large, half of a cell.
 
-Where the terminal has no colours to fill cells with, a pixel is a sign of the scale; two pixels above each other are
-then one sign, that of their mean.
+Where the terminal has no colours to fill cells with, and in ASCII, a pixel is a sign of the scale; two pixels above
+each other are then one sign, that of their mean.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def pixel_lines(
         line = []
         for x in range(columns):
             inside = part is not None and (part.has(y, x) or (not zoom and part.has(y + 1, x)))
-            if any(ramp.fill) and (zoom or not ramp.glyphs.isascii()):
+            if any(ramp.fill) and not ramp.glyphs.isascii():
                 upper, lower = fill(y, x), fill(y if zoom else y + 1, x)
                 line.append(Piece("  " * zoom, None, upper, inside) if zoom else Piece("▀", upper, lower, inside))
                 continue
@@ -73,6 +73,8 @@ def pixel_lines(
             level = int(ramp.level(scale.share(np.array([(known / len(known)).sum()])))[0]) if len(known) else -1
             glyph = ramp.glyphs[level] if level >= 0 else " "
             colour, filled = (ramp.ink[level], ramp.fill[level]) if level >= 0 else (None, None)
+            if zoom and any(ramp.fill):
+                filled = fill(y, x)
             line.append(Piece(glyph * max(1, 2 * zoom), colour, filled, inside))
         lines += [line] * max(1, zoom)
     return lines

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
+from txlab.drawing.formatting import count
 from txlab.drawing.run_names import fit_handle
 from txlab.drawing.text import formula, visible
 from txlab.errors import LabError
@@ -75,7 +76,10 @@ class FrameViewer:
         called = handle_in(source.path, reader.info)
         shown = frame.step if frame is not None else status.step
         return Snapshot(
-            source.path, called, f"   step {shown} of {status.total}   {self.about(reader.scenario)}", frame
+            source.path,
+            called,
+            f"   step {count(shown)} of {count(status.total)}   {self.about(reader.scenario)}",
+            frame,
         )
 
     def show(self, snap: Snapshot) -> None:

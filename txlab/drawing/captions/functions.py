@@ -80,9 +80,7 @@ def playground(frame: Frame) -> Sentence:
         right = round(known["accuracy"] * many)
         of = f"all {count(many)} points are" if right == many else f"{count(right)} of {count(many)} points are"
         first = f"{when} {of} on the right side"
-        return (
-            (first, f"and {share(known['val_accuracy'])} of the unseen ones") if "val_accuracy" in known else (first,)
-        )
+        return (first, f"and {part(known['val_accuracy'])} of the unseen ones") if "val_accuracy" in known else (first,)
     if "loss" not in known:
         return ()
     first = f"{when} the loss is {number(known['loss'], 3)}"
@@ -126,3 +124,13 @@ def example(name: str, title: str, question: str, result: float, wrong: float | 
 def as_result(value: float) -> str:
     """The number as the explanation below writes it."""
     return format_lines(value, 20)[0]
+
+
+def part(value: float) -> str:
+    """Format a part of a whole so that only the whole is 1.00.
+
+    >>> part(0.85), part(0.9952), part(1.0)
+    ('.85', '.995', '1.00')
+    """
+    text = share(value)
+    return share(value, 3) if text == "1.00" and value < 1 else text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from txlab.drawing.captions.sentence import Sentence
-from txlab.drawing.formatting import share
+from txlab.drawing.formatting import count, share
 from txlab.drawing.text import label
 from txlab.experiments.protocol import Frame
 from txlab.experiments.recurrent_states import tokens_of
@@ -76,7 +76,7 @@ def followed(prop: str, state: str, layer: int, unit: int, r: float, tokens: int
     if not np.isfinite(r):
         return ()
     return f"{state} of unit {unit + 1}, layer {layer + 1}, follows “{prop}” with r = {with_sign(r)}", (
-        f"over {tokens} unseen tokens"
+        f"over {count(tokens)} unseen tokens"
     )
 
 

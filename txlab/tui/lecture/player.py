@@ -17,6 +17,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
+from txlab.drawing.formatting import count
 from txlab.errors import LabError
 from txlab.runs.lecture import Lecture, Step, pressed_keys
 from txlab.runs.lecture_progress import forget_progress, write_progress
@@ -155,7 +156,7 @@ class Player:
                 state = await asyncio.to_thread(state_of, self.app.current_run)
                 if state.step >= step:
                     break
-                self.waiting = f"step {state.step} of {step}"
+                self.waiting = f"step {count(state.step)} of {count(step)}"
                 self.draw()
             await asyncio.sleep(UNTIL)
         self.waiting = ""

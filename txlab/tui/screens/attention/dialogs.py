@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.suggester import SuggestFromList
 from textual.widgets import Input
 
+from txlab.drawing.formatting import count
 from txlab.drawing.run_names import name_runs
 from txlab.drawing.text import visible
 from txlab.errors import LabError, nearest
@@ -51,7 +52,9 @@ def models_here(root: Path) -> list[tuple[str, str]]:
     for path in list_runs(root)[:MOST]:
         steps = sorted(int(each.name) for each in (path / "checkpoints").glob("[0-9]*") if each.name.isdecimal())
         if steps:
-            models.append((path.name, f"run, {len(steps)} checkpoint{'s' * (len(steps) > 1)}, newest at {steps[-1]}"))
+            models.append(
+                (path.name, f"run, {len(steps)} checkpoint{'s' * (len(steps) > 1)}, newest at {count(steps[-1])}")
+            )
     folders: dict[Path, str] = {}
     for folder in (Path("models"), root.parent / "models"):
         for config in sorted(folder.glob("*/config.json")):

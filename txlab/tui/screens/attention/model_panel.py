@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from txlab.drawing.formatting import megabytes
+from txlab.drawing.formatting import count, megabytes
 from txlab.drawing.text import fit, formula
 from txlab.errors import LabError
 from txlab.progress import listener
@@ -511,7 +511,7 @@ class ModelPanel(Panel):
             offered[UNEDITED] = ("the same text and model", replace(task, edits=()))
         for step in sorted(steps, reverse=True):
             if step != here:
-                offered[f"checkpoint {step}"] = ("the same text", replace(task, at=step))
+                offered[f"checkpoint {count(step)}"] = ("the same text", replace(task, at=step))
 
         def beside(second: Task) -> None:
             reading = self.reading(self.second_workbench, second)

@@ -17,6 +17,7 @@ from txlab.tui.screens.attention.bench import LiveAttention
 from txlab.tui.screens.dialogs import Dialog, key_hints
 from txlab.tui.screens.plain_text import Words
 from txlab.tui.screens.train.text import after_solid, solid, wrap_lines
+from txlab.tui.widgets.terminal import is_ascii
 
 TOKENS = 40
 
@@ -107,9 +108,10 @@ class WrittenDialog(Dialog[tuple[int, ...]]):
         """The text in quiet, what follows in plain, and in the accent colour from where the two texts part."""
         decode, text = self.live.opened.decode, self.written.text
         at = self.written.parts_at if self.written.edits else None
-        body = "\n".join(wrap_lines(text + decode(ids), cells))
-        first = after_solid(body, solid(text))
-        parts_at = max(first, after_solid(body, solid(text + decode(ids[:at])))) if at is not None else len(body)
+        ascii = is_ascii(self)
+        body = "\n".join(wrap_lines(text + decode(ids), cells, ascii))
+        first = after_solid(body, solid(text, ascii))
+        parts_at = max(first, after_solid(body, solid(text + decode(ids[:at]), ascii))) if at is not None else len(body)
         styled = ((body[:first], "$quiet"), (body[first:parts_at], ""), (body[parts_at:], "bold $accent"))
         return [Content.styled(part, style) if style else Content(part) for part, style in styled if part]
 

@@ -90,7 +90,7 @@ class Course:
         """Keep a snapshot if this is a mark."""
         games = self.training.games
         if games in MARKS and games not in dict(self.kept):
-            self.kept.append((games, self.training.player(f"{self.title}, {games} games")))
+            self.kept.append((games, self.training.player(f"{self.title}, {count(games)} games")))
 
     def look(self) -> LearnerSnapshot:
         training = self.training

@@ -16,7 +16,7 @@ from textual.content import Content
 from txlab.drawing.captions import recurrent as captions
 from txlab.drawing.captions.sentence import Sentence
 from txlab.drawing.diverging import Scale, scale_of
-from txlab.drawing.formatting import fixed, number
+from txlab.drawing.formatting import count, fixed, number
 from txlab.drawing.text import formula, label
 from txlab.engine.recurrent.why import NOTES
 from txlab.errors import LabError
@@ -226,7 +226,9 @@ class UnitsPanel(Panel):
         if search is None or search.state != self.state:
             hint = "/ finds the unit that follows quotes, brackets, capitals or positions best."
             return Content.styled(hint if self.searchable else "", "$quiet")
-        lines = [Content.styled(f"{search.title}: r with {search.state} over {search.tokens} unseen tokens", "$quiet")]
+        lines = [
+            Content.styled(f"{search.title}: r with {search.state} over {count(search.tokens)} unseen tokens", "$quiet")
+        ]
         first = max(0, min(self.unit - LISTED // 2, len(search.units) - LISTED))
         for rank, (layer, unit, r) in enumerate(search.units[first : first + LISTED], first):
             text = f"{rank + 1:4d}  layer {layer + 1}  unit {unit + 1:<5d} r {fixed(r, 2, signed=True)}"

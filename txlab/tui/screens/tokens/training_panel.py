@@ -530,7 +530,7 @@ def why_next(state: TrainingState, at: int) -> str:
             sentences.append(f"No pair is more frequent; the second one is found {count(rivals[0])} times.")
         sentences.append(f"So it is merged next and becomes token {state.tokenizer.vocabulary}.")
     else:
-        sentences.append(f"{at} pairs come before it. Merging one of them may take away some of its places.")
+        sentences.append(f"{count(at)} pairs come before it. Merging one of them may take away some of its places.")
     sentences.append("The most frequent pair becomes a token, again and again, until the vocabulary is full: MATH K2.")
     return "\n".join(sentences)
 

@@ -19,6 +19,7 @@ from txlab.tui.screens.train.text import nearest_sample, samples_text
 from txlab.tui.train_snapshot import Snapshot
 from txlab.tui.widgets.facts import FactTable
 from txlab.tui.widgets.picture_view import PictureView
+from txlab.tui.widgets.terminal import is_ascii
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
@@ -101,7 +102,7 @@ class NumbersPanel(Panel):
         room = self.query_one("#samples").scrollable_content_region
         cells = max(10, room.width - 1)
         kind = kind_of_run(self.snap.scenario.get("kind"))
-        samples = samples_text(self.snap.samples, self.run.at, self.beside, cells, room.height, kind)
+        samples = samples_text(self.snap.samples, self.run.at, self.beside, cells, room.height, kind, is_ascii(self))
         self.query_one("#samples-text", Words).say(samples)
 
     def action_compare(self, by: int) -> None:

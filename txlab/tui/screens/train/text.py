@@ -182,11 +182,11 @@ def answer(age: float, gone: str) -> Content:
     return Content.styled("  asked…", "$quiet")
 
 
-def wrap_lines(text: str, cells: int) -> list[str]:
+def wrap_lines(text: str, cells: int, ascii: bool = False) -> list[str]:
     """Return the lines of a text made safe to show and folded at words, dropping as few characters as possible."""
     cells = max(cells, 1)
     lines: list[str] = []
-    for line in visible_lines(text):
+    for line in visible_lines(text, ascii):
         while width(line) > cells:
             head = prefix(line, cells)
             space = head.rfind(" ")
@@ -226,6 +226,7 @@ def samples_text(
     cells: int,
     lines: int = 0,
     kind: Kind = UNKNOWN,
+    ascii: bool = False,
 ) -> Content:
     """Return the model's text at the selected step, and at another one: stacked, or side by side if there is room.
 
@@ -240,10 +241,10 @@ def samples_text(
         title = f"sample at {count(now)}"
         gap = max(1, cells - width(title) - width(hint))
         head = Content.assemble(Content.styled(title, "bold"), Content(" " * gap), Content.styled(hint, "$quiet"))
-        shown = [Content.assemble(head, "\n", one_sample(samples[now], cells))]
+        shown = [Content.assemble(head, "\n", one_sample(samples[now], cells, ascii))]
         spare = lines - len(shown[0].plain.split("\n"))
         for step in steps[: steps.index(now)][::-1]:
-            text = one_sample(samples[step], cells)
+            text = one_sample(samples[step], cells, ascii)
             if (spare := spare - len(text.plain.split("\n")) - 2) < 0:
                 break
             shown.append(Content.assemble(Content.styled(f"\nsample at {count(step)}\n", "bold $quiet"), text))
@@ -253,12 +254,12 @@ def samples_text(
         for step in (beside, now):
             parts += [
                 Content.styled(f"sample at {count(step)}\n", "bold"),
-                one_sample(samples[step], cells),
+                one_sample(samples[step], cells, ascii),
                 Content("\n"),
             ]
         return Content.assemble(*parts)
     half = (cells - 3) // 2
-    left, right = (one_sample(samples[step], half).split("\n") for step in (beside, now))
+    left, right = (one_sample(samples[step], half, ascii).split("\n") for step in (beside, now))
     rows = [
         Content.assemble(
             Content.styled(fit(f"sample at {count(beside)}", half), "bold"),
@@ -275,20 +276,21 @@ def samples_text(
     return Content("\n").join(rows)
 
 
-def one_sample(texts: Sequence[tuple[str, str]], cells: int) -> Content:
+def one_sample(texts: Sequence[tuple[str, str]], cells: int, ascii: bool = False) -> Content:
     """Return each text with a quiet prompt, and a sign where the prompt ends and the model begins."""
     parts: list[Content] = []
     for prompt, text in texts:
-        body = "\n".join(wrap_lines(f"{prompt}{Signs.prompt}{text}" if prompt else text, cells))
-        known = after_solid(body, solid(prompt)) if prompt else 0
+        sign = ">" if ascii else Signs.prompt
+        body = "\n".join(wrap_lines(f"{prompt}{sign}{text}" if prompt else text, cells, ascii))
+        known = after_solid(body, solid(prompt, ascii)) if prompt else 0
         parts += [Content.styled(body[:known], "$quiet"), Content.styled(body[known : known + bool(prompt)], "$accent")]
         parts += [Content(body[known + bool(prompt) :]), Content("\n\n")]
     return Content.assemble(*parts[:-1])
 
 
-def solid(text: str) -> int:
+def solid(text: str, ascii: bool = False) -> int:
     """Return the number of non-space characters of a text as shown: folding moves and drops only spaces."""
-    return sum(not character.isspace() for line in visible_lines(text) for character in line)
+    return sum(not character.isspace() for line in visible_lines(text, ascii) for character in line)
 
 
 def after_solid(text: str, count: int) -> int:
