@@ -206,16 +206,6 @@ def compute_step(name: str, form: str, formula: Callable[..., Number], *operands
     return Step(name, substitute(form, formula, *operands), result, note, digits_needed(result, operands))
 
 
-def group_steps(question: str) -> str:
-    """Write the step that a question names with spaces between thousands, as the screens do; no other number is
-    changed, since it may be a token.
-
-    >>> group_steps("why is loss 2.31 at step 123456?"), group_steps("why is 'step' at 123456?")
-    ('why is loss 2.31 at step 123 456?', "why is 'step' at 123456?")
-    """
-    return re.sub(r"\b(step|episode|play) (\d{4,})\b", lambda words: f"{words[1]} {number(int(words[2]))}", question)
-
-
 class Explaining:
     """Builds the explanation of one number: question, equation, what goes in, steps, and what the number means.
 
@@ -231,8 +221,7 @@ class Explaining:
     """
 
     def __init__(self, question: str, value: Number, labels: Sequence[str] = (), asked: int | None = None) -> None:
-        self.question, self.value = group_steps(write_alike(question, value)), value
-        self.labels, self.asked = labels, asked
+        self.question, self.value, self.labels, self.asked = write_alike(question, value), value, labels, asked
         self.formula = ("", "", "")
         self.operands: list[Operand] = []
         self.steps: list[Step] = []
