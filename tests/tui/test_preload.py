@@ -164,12 +164,15 @@ async def test_dialogs_leave_no_painted_lines_behind(tmp_path: Path) -> None:
 def collector() -> Iterator[None]:
     before = gc.get_threshold()
     yield
+    gc.enable()
     gc.unfreeze()
     gc.set_threshold(*before)
 
 
 def test_a_full_search_waits_until_it_is_worth_it_and_finds_rings(collector: None) -> None:
+    gc.disable()  # as at the start of the console
     garbage.take_over()
+    assert gc.isenabled()
     assert gc.get_freeze_count() > 0
     assert gc.get_threshold()[2] == garbage.AT_LAST
     assert not garbage.search()
