@@ -14,7 +14,7 @@ WRITTEN = {"−": "-", "·": "*", "^": "**", "[": "(", "]": ")", "√": "sqrt ",
 
 
 def calculated(expression: str) -> float | None:
-    """The value of an expression in numbers; None if it has letters that stand for something, or no operation."""
+    """The value of an expression in numbers; None if it contains variables, or no operation."""
     for sign, plain in WRITTEN.items():
         expression = expression.replace(sign, plain)
     expression = re.sub(r"(?<=\d) (?=\d{3}(?!\d))", "", expression)  # 12 345.6
@@ -29,7 +29,7 @@ def calculated(expression: str) -> float | None:
 
 
 def miscalculated(steps: Iterable[Step], within: float) -> list[str]:
-    """The lines whose expression gives another result than the one beside it."""
+    """The lines whose expression gives another result than the one printed next to it."""
     found = []
     for step in steps:
         value = calculated(step.expression) if isinstance(step.result, int | float) else None

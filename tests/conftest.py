@@ -1,4 +1,4 @@
-"""What every test stands on: a home of its own, one thread for torch, and one finished run to look at."""
+"""What every test relies on: a home of its own, one thread for torch, and one finished run to look at."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings
 
 # Set before any test module is imported: what they import may look at the environment at once. Nothing a test does
-# reaches the person's own runs, caches or settings.
+# reaches the user's own runs, caches or settings.
 HOME = Path(tempfile.mkdtemp(prefix="txlab-tests-"))
 REPOSITORY = Path(__file__).resolve().parent.parent
 EVIDENCE_ALONE = REPOSITORY / "tests" / "parity"
@@ -52,7 +52,7 @@ for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
 
 # No wall clock decides about a test: a machine under load is not a broken program. Where a change is judged, the same
-# examples judge each time; on a developer's machine they are others each time, and find what nobody thought of.
+# examples judge each time; on a developer's machine they are others each time, and find unforeseen cases.
 settings.register_profile("txlab", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("txlab")
 

@@ -108,7 +108,7 @@ class Sshd:
             time.sleep(0.02)
 
     def command(self, port: int | None = None) -> str:
-        """ssh as a user would have it, with the relay's port in place of the server's."""
+        """ssh as a user would have it, with the relay's port instead of the server's."""
         port = port or self.port
         config = self.folder / f"ssh_config_{port}"
         known = self.folder / f"known_{port}"

@@ -1,5 +1,5 @@
 """Another machine whose reader is a fork of one warm process, so that a session costs milliseconds: for sweeps over
-thousands of sessions, each of which can be cut after so many bytes.
+thousands of sessions, each of which can be cut after any number of bytes.
 
 What the fork runs is the program that the line sends, with the machine's own pipes; only ssh, the shell and the start
 of Python are left out.

@@ -1,4 +1,4 @@
-"""A far machine that lies: what ssh's stand-in runs in place of the reader. `python lying_machine.py LIE COMMAND`.
+"""A far machine that lies: what ssh's substitute runs instead of the reader. `python lying_machine.py LIE COMMAND`.
 
 It reads the program that it was sent, answers as a reader would until its lie begins, and then never ends.
 """

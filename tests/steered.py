@@ -15,7 +15,7 @@ from txlab.runs.folder import list_runs
 
 
 class Person(threading.Thread):
-    """Waits for the first run under `root`, pauses it, changes its learning rate, saves, goes on, and stops it."""
+    """Waits for the first run under `root`, pauses it, changes its learning rate, saves, continues, and stops it."""
 
     def __init__(self, root: Path, lr: float, saves: bool = True) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""A kind, a rule, a world, a game, a screen and reference numbers of somebody else's package, one file each, are found
+"""A kind, a rule, a world, a game, a screen and reference numbers of another package, one file each, are found
 everywhere where ours are: in the catalogue, the shell, the console, in answers to `w`, and by `verify`."""
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from txlab.runs.writing import search_path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 ISOLATED = ("-P", "-I")
-# Where processes are started, and what they run. None of these programs is Python, unless a person says so.
+# Where processes are started, and what they run. None of these programs is Python, unless a user says so.
 STARTED = {
     ("cli/doctor.py", "tmux_option"): "tmux",
     ("cli/served.py", "_open_app_process"): "the command of cli/serve.py, with python_module",

@@ -241,7 +241,7 @@ def bounded(seconds: float, memory: float) -> Callable[[], None]:
 
 
 def ask(words: Sequence[str], folder: Path, seconds: float = 60, memory: float = 0) -> tuple[int, str, float, float]:
-    """Status, output, MB and seconds of a command; it is ended by so many seconds of processor time."""
+    """Status, output, MB and seconds of a command; it is ended after this much processor time."""
     told = {**os.environ, "TXLAB_RUNS": str(folder / "runs"), "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
     told |= {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA", "STATE")}
     ended = subprocess.run(
@@ -260,8 +260,8 @@ def ask(words: Sequence[str], folder: Path, seconds: float = 60, memory: float =
 class Group:
     """One file that an attacker may have written, in all its kinds, and the commands that read it.
 
-    place    where the file lies
-    prepare  makes what lies around it, and a sound one in its place where there can be one
+    place    where the file is
+    prepare  makes what surrounds it, and a sound one in its place where there can be one
     """
 
     place: str

@@ -1,4 +1,4 @@
-"""Logs of other programs that somebody made to do harm, and what each command takes to answer about them.
+"""Logs of other programs, made to do harm, and what each command takes to answer about them.
 
 Run as a program, `hostile_logs.py [GROUP [--only COMMAND] [KIND …]]` measures as hostile_configurations.py does.
 """

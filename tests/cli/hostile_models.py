@@ -1,4 +1,4 @@
-"""Model folders that somebody made to do harm, and what each command takes to answer about them.
+"""Model folders made to do harm, and what each command takes to answer about them.
 
 Run as a program, `hostile_models.py [GROUP [--only COMMAND] [KIND …]]` measures as hostile_configurations.py does.
 """
@@ -137,7 +137,7 @@ def in_shards(folder: Path) -> None:
 
 
 def shards(count: int, tensors: int) -> Writer:
-    """An index of so many files, each with so many empty tensors."""
+    """An index of this number of files, each with this number of empty tensors."""
 
     def write(path: Path) -> None:
         where = {}
@@ -231,7 +231,7 @@ GENERATIONS: dict[str, Writer] = {
 
 
 def grows(times: int) -> dict[str, Any]:
-    """A normalizer that doubles each letter so many times."""
+    """A normalizer that doubles each letter this number of times."""
     double = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
     return {"type": "Sequence", "normalizers": [double] * times}
 
@@ -249,7 +249,7 @@ def split_at(pattern: str) -> dict[str, Any]:
 
 
 def merges(count: int) -> dict[str, Any]:
-    """So many pairs of letters, and of what came of these."""
+    """This number of pairs of letters, and of the pairs merged from them."""
     names, vocab, made = letters(), {letter: n for n, letter in enumerate(letters())}, []
     for first in range(256):
         for second in range(256):

@@ -76,7 +76,7 @@ def test_without_a_head_there_is_a_table_of_all_with_their_scores(ask: Ask, mode
     assert [head["name"] for head in answer["heads"]] == ["1.1", "1.2", "1.3", "2.1", "2.2", "2.3"]
     alpha = kept(models["gpt"], "blocks.1.attention.pattern")["blocks.1.attention.pattern"][0, 0]
     assert answer["heads"][3]["previous"] == pytest.approx(float(alpha.diagonal(-1).mean()), abs=1e-6)
-    # The token of rows 3, 4, 5 came before at 0, 1, 2; what followed it there stands at 1, 2, 3.
+    # The token of rows 3, 4, 5 came before at 0, 1, 2; what followed it there is at 1, 2, 3.
     induction = float(alpha[[3, 4, 5], [1, 2, 3]].mean())
     assert answer["heads"][3]["induction"] == pytest.approx(induction, abs=1e-6)
     said = ask("attend", "gpt", TEXT)

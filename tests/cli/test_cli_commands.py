@@ -1,4 +1,4 @@
-"""The commands as a person types them: what is printed, what is written, and the exit status."""
+"""The commands as a user types them: what is printed, what is written, and the exit status."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def txlab_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
         with pytest.raises(SystemExit) as ended:
             txlab.cli.main()
         said = capsys.readouterr()
-        assert "\x1b" not in said.out + said.err  # nobody's terminal is spoken to where there is none
+        assert "\x1b" not in said.out + said.err  # without a terminal nothing is written to one
         return Said(int(ended.value.code or 0), said.out, said.err)
 
     return call

@@ -1,4 +1,4 @@
-"""A session with another machine that is cut after any number of bytes: what was asked arrives once, or the person is
+"""A session with another machine that is cut after any number of bytes: what was asked arrives once, or the user is
 told; what is read is right, or said to be old.
 
 Each command is cut at a few places here, and a part of what the other side can refuse is tried. All places, every

@@ -57,7 +57,7 @@ def test_following_without_a_terminal_ends_when_the_log_is_silent(here: Path) ->
     assert "has 2 runs; this is the one written last" in said.stderr
     assert "silent at step 19" in said.stdout
     rows = [json.loads(line) for line in txlab("attach", "version_0", "--json").stdout.splitlines()]
-    assert [row["step"] for row in rows] == [*range(20)]  # what was logged beside each other is one row
+    assert [row["step"] for row in rows] == [*range(20)]  # what was logged together is one row
 
 
 def test_a_log_is_not_resumed_or_stopped(here: Path) -> None:

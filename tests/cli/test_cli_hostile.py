@@ -73,7 +73,10 @@ def test_every_command_answers_about_a_tampered_run_and_none_writes_to_it(
     before = sorted(str(path) for path in tmp_path.rglob("*"))
     assert wrong in asked("resume", "latest").refused
     assert wrong in asked("resume", run.name, "--detach").refused
-    for words in (["control", "latest", "pause"], ["stop", "latest"]):  # nobody would answer, or it is not written to
+    for words in (
+        ["control", "latest", "pause"],
+        ["stop", "latest"],
+    ):  # no process answers, or it is not written to
         assert asked(*words).refused
     listed = asked("runs", "--json")
     assert listed.json["status"] == "unreadable"

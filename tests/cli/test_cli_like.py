@@ -57,7 +57,7 @@ def test_what_was_decided_is_written_down_and_repeats_the_run(
     again = prepare(load_scenario(tiny_scenario, AUTO))
     assert execute(again).status == "done"
     assert numbers(again) != numbers(decided)  # the same command: another result
-    monkeypatch.setattr(probe, "decide", None)  # nobody may ask it
+    monkeypatch.setattr(probe, "decide", None)  # it may not be asked
     for words in ([f"{decided}/scenario.toml"], ["--like", decided.name], ["--like", str(decided)]):
         said = ask("run", *words, "--json")
         assert said.status == 0, said.error

@@ -1,4 +1,4 @@
-"""Whatever lies where a command is told to look or to write: one sentence, and it neither waits nor takes memory."""
+"""Whatever is in the place where a command looks or writes: one sentence, and it neither waits nor takes memory."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_what_is_read_is_refused_with_an_error(
     monkeypatch.chdir(tmp_path)
     if "games.moves" in line:
         (tmp_path / "games.moves").write_text("51\n", encoding="utf-8")
-    # whoever may read the kernel's log is not kept waiting: there it is a text, or empty
+    # a user who may read the kernel's log does not wait: there it is a text, or empty
     fine = {"endless"} if "--file" in line or "text=" in line else set()
     if line.endswith("bytes --file=@"):  # any bytes are a text for a tokenizer, and root may read all of them
         fine = {"garbage", *(f"{kind}{end}" for kind in ("unreadable", "endless") for end in ("", ".toml"))}

@@ -44,7 +44,7 @@ def test_a_game_on_a_pipe_is_a_line_a_move_and_says_who_won(ask: Ask) -> None:
     assert [sum(map(abs, position)) for position in positions] == list(range(1, len(moves) + 1))
     assert [move.split()[0] for move in moves] == ["X", "O", "X", "O", "X", "O", "X", "O", "X"][: len(moves)]
     outcome = tictactoe.outcome(positions[-1])
-    assert outcome in (-1, 0)  # nobody wins against it
+    assert outcome in (-1, 0)  # no player wins against it
     assert last.startswith("you have lost: O has" if outcome else "drawn")
     assert all("taken; free are" in line for line in said.error.splitlines())
     again = ask("play", "tictactoe", "--seed", "4", stdin="".join(f"{n}\n" for n in range(1, 10)).encode())
@@ -244,7 +244,7 @@ def test_connect_four_is_played_by_columns_against_what_does_not_call_a_guess_pe
     assert lines[2].startswith("O 4   ")
     assert "txlab: 8 is not a column; free are 1 2 3 4 5 6 7; h hints" in said.error
     (hint,) = (line for line in lines if line.startswith("hint "))
-    assert "search" in hint  # so early nobody knows the value of a move
+    assert "search" in hint  # so early the value of a move is unknown
     assert any(line.startswith("why ") for line in lines)
     found = events(ask("play", "connect-four", "--against", "random", "--json", stdin=b"4\nq\n").out)
     assert found[1]["column"] == 4

@@ -1,4 +1,4 @@
-"""`txlab presets` as a person types it: fits the terminal, says what does not agree, and is JSON for programs."""
+"""`txlab presets` as a user types it: fits the terminal, says what does not agree, and is JSON for programs."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_rankings_travel_as_a_file_and_count_once(run: RunDirectory, ask: Ask, t
     file = tmp_path / "shared.jsonl"
     assert ask("rank", str(run.path), f"--export={file}").out == "1 ranking written\n"
     assert list(read_file(file)) == kept(run).rankings
-    loose = {"prompt": "film", "answers": ["x", "y"], "ranks": [2, 1]}  # as somebody writes it by hand
+    loose = {"prompt": "film", "answers": ["x", "y"], "ranks": [2, 1]}  # as written by hand
     file.write_bytes(file.read_bytes() + json.dumps(loose).encode())
     assert ask("rank", str(run.path), f"--from={file}").out == "1 ranking taken, 1 there already\n"
     assert ask("rank", str(run.path), f"--from={file}").out == "0 rankings taken, 2 there already\n"
@@ -174,7 +174,7 @@ def test_status_counts_people_and_how_far_they_agree(run: RunDirectory, ask: Ask
 
 
 def test_a_simulated_labeller_gives_way_only_when_it_is_told_to(tmp_path: Path, ask: Ask) -> None:
-    """A user who ranks for a run that does not ask people is told how to make it ask."""
+    """A user who ranks for a run that does not ask people reads how to make it ask."""
     made = RunDirectory(prepare(load_scenario("feedback-reviews"), root=tmp_path / "runs"))
     append(made, QUESTIONS, [encode_line(Question("q0001", "film", ("a", "b")))])
     said = ask("rank", str(made.path), "--by=ann", stdin=b"q\n").out

@@ -1,4 +1,4 @@
-"""What a command is told stays with the command and the processes that it starts: nothing is passed through the
+"""The options of a command stay with the command and the processes that it starts: nothing is passed through the
 environment of the process, and a program that computes a run with txlab keeps its own settings."""
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
         with pytest.raises(SystemExit) as ended:
             txlab.cli.main()
         said = capsys.readouterr()
-        assert "\x1b" not in said.out + said.err  # nobody's terminal is spoken to where there is none
+        assert "\x1b" not in said.out + said.err  # without a terminal nothing is written to one
         return Said(int(ended.value.code or 0), said.out, said.err)
 
     return called

@@ -18,7 +18,7 @@ Ask = Callable[..., tuple[int, str, str]]
 
 @dataclass
 class Made:
-    """Two figures in place of those of the area; what the second one measures, and how often each was measured."""
+    """Two figures instead of those of the area; what the second one measures, and how often each was measured."""
 
     simulated: Measured
     asked: list[str]

@@ -1,4 +1,4 @@
-"""A function drawn: levels, what lies where, lines that leave the picture, ASCII."""
+"""A function drawn: levels, positions, lines that leave the picture, ASCII."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep as curves: which axis lies across, what is best, what lies outside, in characters and as a picture."""
+"""A sweep as curves: which axis is horizontal, what is best, what is outside, in characters and as a picture."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_a_cell_has_one_background_in_16_colours_and_its_text_is_readable(dark: 
     ramp = ramp_for(scale, "16", dark, False)
     assert all(fill is not None for fill in ramp.fill)
     assert len(ramp.fill) == ramp.levels
-    assert ramp.ink == ramp.fill  # a shade beside an arrow would be a stripe again
+    assert ramp.ink == ramp.fill  # a shade next to an arrow would be a stripe again
     for fill in ramp.fill:
         assert fill is not None
         assert abs(rgb_to_oklab(fill)[0] - rgb_to_oklab(contrast(fill))[0]) > 0.4

@@ -1,4 +1,4 @@
-"""How a game ended and what is said of its moves, in words, whatever the game; what is true of it is checked against a
+"""How a game ended and the words about its moves, whatever the game; what is true of it is checked against a
 search on tuples that knows nothing of graphs."""
 
 from __future__ import annotations

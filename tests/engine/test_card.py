@@ -1,4 +1,4 @@
-"""What cards say of themselves, with a stand-in for NVML: by UUID, without exceptions, said once."""
+"""What cards report, with a substitute for NVML: by UUID, without exceptions, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers in an expression give the result beside it."""
+"""The numbers in an expression give the result printed next to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guessing game: bits that a code really needs, counted over the same bytes for the person and the model."""
+"""The guessing game: bits that a code really needs, counted over the same bytes for the player and the model."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 What is computed is computed by the CPU. But an operation that mixes marked and unmarked tensors raises, as it would on
 a GPU, and so does reading a marked tensor as a NumPy array. While a graph is recorded, whatever waits for the card or
-copies from or to it raises. What only a GPU has (streams, names, memory) is replaced by stand-ins. It shows that a path
+copies from or to it raises. What only a GPU has (streams, names, memory) is replaced. It shows that a path
 runs its tensors where it says, and records nothing that cannot be recorded; it says nothing of kernels or speed.
 """
 
@@ -139,7 +139,7 @@ class Functions(TorchFunctionMode):
 
 
 class Recording:
-    """Stands in for a CUDA graph. What is recorded is run, so the first replay does nothing; further ones run it again.
+    """A substitute for a CUDA graph. Recording runs it, so the first replay does nothing; further ones run it again.
 
     A real graph is not run when it is recorded, and replays kernels, not Python.
     """

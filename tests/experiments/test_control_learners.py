@@ -160,7 +160,7 @@ def test_a_sweep_scores_every_setting_by_its_own_runs() -> None:
     last = returns[:, -3:].mean(axis=1)
     assert score[1, 1, 1] == pytest.approx(last.mean())
     assert error[1, 1, 1] == pytest.approx(last.std(ddof=1) / 2)
-    # What is told and shown of a learner is of its best setting.
+    # Captions and pictures of a learner are of its best setting.
     best = np.unravel_index(score[0].argmax(), score[0].shape)
     side = frame.facts["sides"][0]
     assert (side["alpha"], side["epsilon"]) == (SWEPT["alpha"][best[0]], SWEPT["epsilon"][best[1]])

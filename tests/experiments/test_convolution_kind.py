@@ -1,4 +1,4 @@
-"""Kind convolution: it learns, goes on bit for bit, and what a frame says can be computed from the rest of it."""
+"""Kind convolution: it learns, continues bit for bit, and what a frame says can be computed from the rest of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods beside each other on a function that a person typed (MATH F1–F3)."""
+"""Methods side by side on a function that a user typed (MATH F1–F3)."""
 
 from __future__ import annotations
 

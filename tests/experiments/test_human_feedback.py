@@ -232,7 +232,7 @@ def test_a_frame_has_the_scores_of_the_open_questions_while_people_rank() -> Non
     experiment.step()
     assert experiment.waiting
     assert first.id not in experiment.frame().facts["open"]
-    assert "open" not in made().frame().facts  # nobody looks before a simulated labeller ranks
+    assert "open" not in made().frame().facts  # there is no viewer before a simulated labeller ranks
 
 
 def test_a_second_ranking_of_a_question_counts_only_once_the_first_is_taken_back() -> None:

@@ -315,7 +315,7 @@ def test_a_checkpoint_of_another_corpus_or_shape_is_refused_with_an_error(corpus
         KIND.build(scenario(corpus, model={"layers": 3})).load_state_dict(state)
 
 
-# What a person sees
+# What a user sees
 
 
 def test_a_frame_shows_what_the_model_does(corpus: Path) -> None:

@@ -25,7 +25,7 @@ from txlab.experiments.learning.explanations import explain_attention
 from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.runs.scenario import load_scenario
 
-GRAPH = ["0>1>2>0", "5>4>3", "3>3"]  # a ring, a chain that runs backwards to a node that sees itself; 5 sees nobody
+GRAPH = ["0>1>2>0", "5>4>3", "3>3"]  # a ring, a chain that runs backwards to a node that sees itself; 5 sees no other
 
 
 def scenario(**changes: Any) -> LanguageModelScenario:
@@ -68,7 +68,7 @@ def test_a_symbol_travels_one_edge_a_layer_and_nowhere_else(layers: int, kernel:
     model = KIND.build(scenario(model={"layers": layers})).model.double().eval()
     for parameter in model.parameters():
         parameter.normal_(0, 0.3, generator=torch.Generator().manual_seed(parameter.numel()))
-    sees = np.eye(6, dtype=np.int64)  # what stands on a node stays there
+    sees = np.eye(6, dtype=np.int64)  # what is on a node stays there
     for j, i in scenario().model.edges:
         sees[i, j] = 1
     reached = np.linalg.matrix_power(sees, layers) > 0

@@ -1,4 +1,4 @@
-"""A segment again and again, and what the context is worth: the score beside a loop over its definition."""
+"""A segment again and again, and what the context is worth: the score compared with a loop over its definition."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_decided_scenario_is_not_timed_again(monkeypatch: pytest.MonkeyPatch) 
             {("bfloat16", "matmul", 2): 10, ("float32", "sdpa", 2): 30, ("bfloat16", "matmul", 1): 15},
             "bfloat16 matmul 2",
         ),
-        # Beside busy processes one thread may win.
+        # Next to busy processes one thread may win.
         ({("bfloat16", "matmul", 2): 30, ("bfloat16", "matmul", 1): 12}, "bfloat16 matmul 1"),
         # A processor without bfloat16, or one on which it hardly helps.
         ({("bfloat16", "matmul", 2): 28, ("float32", "sdpa", 2): 30}, "float32 sdpa 2"),
@@ -193,7 +193,7 @@ def test_only_a_long_run_is_compiled_and_only_if_that_was_faster(
         # Quicker, and not clearly so when compiled either: the digits count for more.
         ({"float32": 57, "bfloat16": 50}, {"float32": 50, "bfloat16": 44}, ("float32", True), {"float32", "bfloat16"}),
         ({"float32": 57, "bfloat16": 50}, {"float32": 56, "bfloat16": 49}, ("float32", False), {"float32", "bfloat16"}),
-        # Clear beforehand: nobody waits for a second compilation.
+        # Clear beforehand: no test waits for a second compilation.
         ({"float32": 57, "bfloat16": 40}, {"float32": 50, "bfloat16": 36}, ("bfloat16", True), {"bfloat16"}),
         # A little behind because of the casts.
         ({"float32": 57, "bfloat16": 60}, {"float32": 50, "bfloat16": 36}, ("bfloat16", True), {"float32", "bfloat16"}),

@@ -114,7 +114,7 @@ def test_it_learns_to_fill_gaps_from_both_sides(corpus: Path) -> None:
     assert before["val_loss"] == pytest.approx(math.log(259), abs=0.3)
     assert after["val_loss"] < 0.6 * before["val_loss"]
     assert after["masked_accuracy"] > 0.15  # a space is one in six
-    # A token behind the gap changes what is said of the gap: nothing is causal here.
+    # A token behind the gap changes the prediction in the gap: nothing is causal here.
     ids = torch.tensor([encode_masked(ByteTokenizer(), "the c[MASK]t sees a mouse")])
     other = ids.clone()
     other[0, 8] = ord("x")

@@ -210,7 +210,7 @@ def test_a_change_says_how_far_off_the_values_can_be_at_most() -> None:
         assert explain_metric(experiment.scenario.model_dump(), name, 20, values) is not None
 
 
-# What a person may change, and what is put back
+# What a user may change, and what is put back
 
 
 def test_gamma_may_be_turned_unless_values_would_become_infinite() -> None:

@@ -170,7 +170,7 @@ def test_values_that_run_away_are_recorded_as_infinite_and_end_no_run(tmp_path: 
     wild = scenario(GRID, methods=["accumulating"], alpha=[100.0, 0.1], lam=[1.0], runs=2, episodes=60)
     run = RunDirectory(prepare(LoadedScenario(wild, "wild", "a test"), root=tmp_path))
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nothing of this is said on the terminal
+        warnings.simplefilter("error")  # nothing of this is printed on the terminal
         assert execute(run).status == "done"
     reader = RunReader(run.path)
     reader.catch_up()
@@ -295,7 +295,7 @@ def test_a_checkpoint_of_another_scenario_is_refused() -> None:
         )
 
 
-# What a person may change, and may not say
+# What a user may change, and may not say
 
 
 def test_alpha_of_a_watched_rule_can_be_turned_and_is_kept() -> None:

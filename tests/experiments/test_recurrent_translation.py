@@ -1,4 +1,4 @@
-"""Recurrent translation as an experiment and as a run: it learns, goes on where it stood, and opens (MATH R4)."""
+"""Recurrent translation as an experiment and as a run: it learns, continues where it stopped, and opens (MATH R4)."""
 
 from __future__ import annotations
 

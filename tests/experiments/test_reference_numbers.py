@@ -1,4 +1,4 @@
-"""When a measured number holds beside a reference, and what the provenance of a reference says."""
+"""When a measured number agrees with a reference, and what the provenance of a reference says."""
 
 import importlib.util
 from collections import Counter

@@ -305,7 +305,7 @@ class TestAScenario:
         assert (run / "events.jsonl").read_text().startswith(kept)  # nothing was dropped
         assert (run / "checkpoints" / "00000004").is_dir()
         assert rows in kept
-        # Put back, it goes on.
+        # Put back, it continues.
         save_tokenizer(animals, tmp_path / "shelf" / "animals.json")
         assert execute(run, rewind_to=2).status == "done"
 

@@ -261,7 +261,7 @@ def test_a_move_in_a_frame_is_explained_by_the_table_in_the_mover_s_view(rule: s
     openings, shown = np.asarray(frame.tensors["openings"]), np.asarray(frame.tensors["shown"])
     why = KIND.explain_frame(frame, "openings", (4,))
     assert np.float32(why.result) == openings[4]
-    assert why.steps[0].result == why.result  # X moves, and the table is told from X's view
+    assert why.steps[0].result == why.result  # X moves, and the table is shown from X's view
     assert why.meaning[1].result == "a draw with best play"
     assert tictactoe.mover(tictactoe.read(frame.tokens["shown"][0])) < 0
     move = int(np.flatnonzero(~np.isnan(shown[0]))[0])

@@ -1,4 +1,4 @@
-"""Kind superposition: its gradient beside finite differences in NumPy, models that do not touch each other, angles."""
+"""Kind superposition: its gradient and finite differences in NumPy, models that do not touch each other, angles."""
 
 from __future__ import annotations
 

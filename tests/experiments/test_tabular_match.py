@@ -1,4 +1,4 @@
-"""Learners beside each other in one world: what the arena steps, turns, edits and looks at."""
+"""Learners side by side in one world: what the arena steps, turns, edits and looks at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The translation experiment: what it learns, how it is judged, and that it goes on where it stood (MATH T8)."""
+"""The translation experiment: what it learns, how it is judged, and that it continues where it stopped (MATH T8)."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def test_a_checkpoint_opens_without_its_pairs() -> None:
         assert not opened.model.training
 
 
-# What a person sees
+# What a user sees
 
 
 def test_a_frame_shows_the_three_attentions_of_the_probe() -> None:

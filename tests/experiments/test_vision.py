@@ -247,7 +247,7 @@ def test_facts_are_json_and_count_what_is_there() -> None:
     assert facts["validation_images"] == 48
 
 
-# What a person may change, and what belongs together
+# What a user may change, and what belongs together
 
 
 def test_user_changes_are_restored() -> None:

@@ -179,7 +179,7 @@ def stream_of_gpt(ids: np.ndarray, w: Weights, shape: Any, allowed: np.ndarray |
 
 
 def gpt(ids: np.ndarray, w: Weights, shape: Any, allowed: np.ndarray | None = None) -> Array:
-    """Token ids (B, T) → logits (B, T, V) of a GPT of this GPTShape; `allowed` (T, T) in place of the causal mask."""
+    """Token ids (B, T) → logits (B, T, V) of a GPT of this GPTShape; `allowed` (T, T) instead of the causal mask."""
     return stream_of_gpt(ids, w, shape, allowed) @ w.get("unembed.weight", w["embed.weight"]).T
 
 

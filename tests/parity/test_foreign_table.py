@@ -1,4 +1,4 @@
-"""The table of models beside transformers is printed by one command, and a difference shows in it."""
+"""The table of models compared with transformers is printed by one command, and a difference shows in it."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def changed_json(content: Any, draw: random.Random) -> Any:
         del parent[key]
     elif act == "set":
         parent[key] = draw.choice(VALUES)
-    elif act == "near":  # what stands elsewhere, or a number beside it
+    elif act == "near":  # what is elsewhere, or a number next to it
         old = parent[key]
         parent[key] = (
             old + draw.choice([-1, 1]) if type(old) is int else not old if type(old) is bool else at(content, draw)
@@ -192,7 +192,7 @@ def command(
 
 
 def sound(tokenizer: Any) -> None:
-    """What it makes of texts lies in its vocabulary and in the text, and can be shown."""
+    """What it makes of texts is in its vocabulary and in the text, and can be shown."""
     for special in (False, True) if getattr(tokenizer, "special", ()) else (False,):
         ids = tokenizer.encode(TEXT, special=True) if special else tokenizer.encode(TEXT)
         found = token_spans(tokenizer, TEXT, special=special)
@@ -244,7 +244,7 @@ def test_a_changed_file_is_read_rightly_or_refused_with_an_error(
     for number in range(EACH):
         folder = tmp_path / "changed"
         shutil.rmtree(folder, ignore_errors=True)
-        beside = (valid / name).parent  # what a file is read with lies in its own folder
+        beside = (valid / name).parent  # what a file is read with is in its own folder
         if beside == valid:
             folder.mkdir()
             shutil.copy(valid / "ranks.tiktoken", folder)

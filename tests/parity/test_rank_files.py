@@ -44,7 +44,7 @@ def ours(strings: list[str]) -> BytePairTokenizer:
 
 
 def published(monkeypatch: pytest.MonkeyPatch, name: str) -> dict[str, Any]:
-    """What tiktoken says of an encoding; in place of its ranks the sum that it checks them by."""
+    """What tiktoken says of an encoding; instead of its ranks the sum that it checks them by."""
     monkeypatch.setattr(openai_public, "load_tiktoken_bpe", lambda _, expected_hash: expected_hash)
     monkeypatch.setattr(openai_public, "data_gym_to_mergeable_bpe_ranks", lambda **_: None)
     found: dict[str, Any] = openai_public.ENCODING_CONSTRUCTORS[name]()

@@ -83,7 +83,7 @@ def test_the_merges_are_those_of_rustbpe(vocabulary: int) -> None:
 
 @pytest.mark.parametrize("pattern", ["gpt2", "gpt4"])
 def test_the_merges_over_gpt2s_order_of_bytes_are_those_of_hugging_face(source: str, pattern: str) -> None:
-    # Both give ties to the lowest pair of ids; theirs sorts the bytes by the letters that stand for them.
+    # Both give ties to the lowest pair of ids; theirs sorts the bytes by the letters that represent them.
     theirs = json.loads(hugging_face_trained([source], 4096, pattern).to_str())["model"]["merges"]
     tokenizer = train_merges(count_chunks([source], pattern), 4096, GPT2).tokenizer(pattern)
     assert [tuple(merge) for merge in theirs] == merge_names(tokenizer)

@@ -45,7 +45,7 @@ def randomise(module: nn.Module, dtype: torch.dtype) -> None:
 
 
 def refused(mask: Mask, queries: int, keys: int) -> Tensor | None:
-    """Our mask as torch wants it: (B·H, T, S), True where nobody may look."""
+    """Our mask as torch wants it: (B·H, T, S), True where attention is forbidden."""
     allowed = mask.allowed_pairs(queries, keys)
     if allowed is None:
         return None
@@ -62,7 +62,7 @@ def attention_pairs(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> 
 
 
 def block_pairs(ours: Block, theirs: nn.Module) -> list[tuple[Tensor, Tensor]]:
-    """Our parameters beside torch's: all of both, or the comparison would miss one."""
+    """Our parameters and torch's: all of both, or the comparison would miss one."""
     norms = [(ours.attention_norm, theirs.norm1), (ours.feed_forward_norm, theirs.norm2)]
     pairs = attention_pairs(ours.attention, theirs.self_attn)
     if ours.cross is not None:
@@ -233,7 +233,7 @@ def exchanged_query_and_key(ours: Block) -> None:
 
 
 MISTAKES = (wrong_gelu, wrong_epsilon, transposed_projection, exchanged_query_and_key)
-# 1e-5 beside a variance of about 1 is less than what float32 is compared to.
+# 1e-5 next to a variance of about 1 is less than what float32 is compared to.
 UNSEEN = (wrong_epsilon, torch.float32)
 SEEN = [pair for pair in product(MISTAKES, PRECISION) if pair != UNSEEN]
 

@@ -50,7 +50,7 @@ SIZES = {
 }
 APART = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 67}
 DRAW = torch.Generator().manual_seed(6)
-# Their embedding gives the padding token no gradient, so it does not stand in what is compared.
+# Their embedding gives the padding token no gradient, so it is not part of what is compared.
 SOURCE = torch.randint(1, 50, (2, 17), generator=DRAW)
 TARGET = torch.randint(1, 50, (2, 13), generator=DRAW)
 

@@ -54,7 +54,7 @@ LLAMA3 = {
     "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
 }  # fmt: skip
-# name → model_type and what it says beside the sizes
+# name → model_type and what it says in addition to the sizes
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {}),
     "llama, grouped": ("llama", {"num_key_value_heads": 2, "rope_parameters": {"rope_theta": 5e5}}),

@@ -1,4 +1,4 @@
-"""The tokenizers beside the weights: the same ids as transformers' own, read from its folders, and back.
+"""The tokenizers next to the weights: the same ids as transformers' own, read from its folders, and back.
 
 BERT's is compared on every character that Unicode 8 knows and on random strings of them; what is younger the library
 may class differently (600 of 1.1 million characters), which is no mistake of either.

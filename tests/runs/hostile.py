@@ -1,4 +1,4 @@
-"""Run directories that somebody has tampered with, and everything that reads and writes them.
+"""Run directories that were tampered with, and everything that reads and writes them.
 
 Run as a program, `hostile.py GROUP FOLDER` goes through all cases of a group in one process, with limits on memory and
 on the time of each case, and prints the outcome of each as a JSON object on one line. It needs neither torch nor a

@@ -151,7 +151,7 @@ def test_alerts_are_rows_and_counted_in_run_json(tmp_path: Path) -> None:
 
 @pytest.fixture
 def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A command that copies what it is told to a file, named in the environment."""
+    """A command that copies its input to a file, named in the environment."""
     there = tmp_path / "told.json"
     program = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
     monkeypatch.setenv("TXLAB_ALERT_COMMAND", shlex.join([sys.executable, "-S", "-c", program, str(there)]))

@@ -98,7 +98,7 @@ def save_state(place: Path, which: int) -> None:
 
 def which_state(place: Path) -> int | None:
     run = RunDirectory(place)
-    checkpoints.tidy(run)  # as whoever goes on with the run does
+    checkpoints.tidy(run)  # as a process that continues the run does
     if not (sound := checkpoints.sound(run)):
         return None
     loaded = checkpoints.load(run, sound[-1])

@@ -1,4 +1,4 @@
-"""The run directory: made without collisions, found by what a person types, its state inferred and never invented."""
+"""The run directory: made without collisions, found by what a user types, its state inferred and never invented."""
 
 import json
 import os
@@ -79,7 +79,7 @@ def test_runs_are_listed_newest_first_and_found_by_name_scenario_path_and_latest
 ) -> None:
     above, tmp_path = tmp_path, tmp_path / "a" / "b"
     tmp_path.mkdir(parents=True)
-    monkeypatch.chdir(tmp_path)  # so that ../.. is a folder of this test, whatever lies elsewhere
+    monkeypatch.chdir(tmp_path)  # so that ../.. is a folder of this test, whatever is elsewhere
     old, new = made(tmp_path, "gpt-tiny", 1.0), made(tmp_path, "gpt-copy", 2.0)
     (tmp_path / "no-run").mkdir()
     assert list_runs(tmp_path) == [new.path, old.path]

@@ -173,7 +173,7 @@ def test_a_replaced_log_is_mirrored_again(far: Path) -> None:
     log.write_bytes(b"".join(rows[:2]))  # shorter, in place
     until(lambda: same_log(path, run.path))
     mirroring.close_all()
-    log.write_bytes(b"".join(rows[2:]))  # while nobody looked
+    log.write_bytes(b"".join(rows[2:]))  # between two polls
     assert same_log(find_run("box:latest"), run.path)
 
 

@@ -1,4 +1,4 @@
-"""A far side that takes nothing, is full, or is cut off: the person is told, and what was asked is sent later."""
+"""A far side that takes nothing, is full, or is cut off: the user is informed, and what was asked is sent later."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_more_lines_than_a_message_holds_all_arrive(far: list[Path]) -> None:
 
 
 def cut_after(folder: Path, root: Path, there: int | str, back: int | str) -> str:
-    """A command for $TXLAB_SSH whose session ends after so many bytes towards the machine, or from it."""
+    """A command for $TXLAB_SSH whose session ends after this number of bytes towards the machine, or from it."""
     script = folder / "cut-ssh"
     script.write_text(f"#!{sys.executable} -S\nROOT, THERE, BACK = {str(root)!r}, {there}, {back}\n{CUTS}")
     script.chmod(0o755)

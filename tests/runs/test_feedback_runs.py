@@ -134,7 +134,7 @@ for question in answers.open_for(sys.argv[2])[: int(sys.argv[3])]:
 
 
 def answer(run: RunDirectory, by: str, count: int) -> None:
-    """Somebody ranks in a process of their own."""
+    """Ranks in a process of its own."""
     subprocess.run([sys.executable, "-c", ANSWERING, str(run.path), by, str(count)], check=True)
 
 
@@ -146,7 +146,7 @@ def test_a_run_that_waits_for_people_resumes_where_it_was_killed(tmp_path: Path)
     assert checkpoints.newest(run) == 9
     frames = FrameIndex(run.frames)
     frames.refresh()
-    assert frames.steps[-1] == 9  # whoever is asked sees the model as it is now
+    assert frames.steps[-1] == 9  # a rater who is asked sees the model as it is now
     answer(run, "ann", 2)
     while last_step(run) < 11:
         time.sleep(0.01)
@@ -249,7 +249,7 @@ def test_a_busy_writer_is_killed_twenty_times(tmp_path: Path) -> None:
     answers = answers_of(run)
     Answers(run).rank(Question("last", "p", ("a", "b")), [1, 2], "ann")
     assert {ranking.by for ranking in answers.rankings} == {f"p{n}" for n in range(20)}
-    assert answers.garbled <= 20  # what was torn, and nothing beside it
+    assert answers.garbled <= 20  # what was torn, and nothing else
     assert answers_of(run).rankings[-1].question == "last"
 
 

@@ -1,4 +1,4 @@
-"""A run directory from somebody else cannot destroy anything, and reading it neither hangs nor runs out of memory.
+"""A foreign run directory cannot destroy anything, and reading it neither hangs nor runs out of memory.
 
 Each file and folder of a run in turn is a link, a FIFO, a device, a socket, of another kind, huge, garbage or malicious
 (see hostile.py), for everything that reads a run and everything that writes one.

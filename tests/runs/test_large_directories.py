@@ -48,7 +48,7 @@ def read(run: Path, what: str) -> str:
 
 
 def lines_until(size: int, line: Callable[[int], str]) -> bytes:
-    """So many bytes of lines, each made from its number."""
+    """This number of bytes of lines, each made from its number."""
     pieces, written = [], 0
     while written < size:
         pieces.append(line(len(pieces)).encode() + b"\n")

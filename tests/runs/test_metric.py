@@ -1,4 +1,4 @@
-"""The primary metric has its own name and no invented unit, and training is shown beside validation."""
+"""The primary metric has its own name and no invented unit, and training is shown next to validation."""
 
 from pathlib import Path
 

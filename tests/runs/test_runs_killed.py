@@ -350,7 +350,7 @@ def test_a_stop_is_answered_while_a_run_is_being_prepared(tmp_path: Path, monkey
 
 
 def ended_within(pid: int, seconds: float) -> int | None:
-    """The exit status of a process; None if it had to be killed after so many seconds."""
+    """The exit status of a process; None if it had to be killed after this number of seconds."""
     deadline = time.monotonic() + seconds
     while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0):
         if time.monotonic() > deadline:

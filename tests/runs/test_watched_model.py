@@ -1,4 +1,4 @@
-"""A model that is watched while somebody's loop trains it: frames that the Attention screen opens, norms as curves."""
+"""A model that is watched while a user's loop trains it: frames that the Attention screen opens, norms as curves."""
 
 import math
 from pathlib import Path

@@ -20,7 +20,7 @@ def app_on(root: Path, ascii: bool = False, **settings: Any) -> TxlabApp:
 
 
 async def opened(pilot: Pilot[None]) -> PlayScreen:
-    """The screen on an empty board, when the game is solved and a person may move."""
+    """The screen on an empty board, when the game is solved and the user may move."""
     app = pilot.app
     await pilot.pause()
     await app.switch_mode("play")
@@ -51,7 +51,7 @@ async def walk(pilot: Pilot[None], square: int) -> None:
 
 
 async def answered(pilot: Pilot[None]) -> None:
-    """Wait until it is the person's move again, or the game has ended."""
+    """Wait until it is the user's move again, or the game has ended."""
     screen = pilot.app.screen
     assert isinstance(screen, PlayScreen)
     await settle(pilot, lambda: screen.game.your_move or screen.game.ended)

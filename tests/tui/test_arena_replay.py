@@ -117,7 +117,7 @@ async def test_a_recorded_run_continues_by_hand(root: Path) -> None:
         await pilot.press("tab", "tab", "u")  # the third of three also has rules
         assert len(app.screen_stack) == 2
         await pilot.press("escape")
-        await order(pilot, screen, "a")  # the chosen one alone; nobody is lost
+        await order(pilot, screen, "a")  # the chosen one alone; none is lost
         assert list(screen.shown) == [2]
         assert [each.rule for each in settings_of(screen)] == ["sarsa", "q-learning", "expected-sarsa"]
         app.current_run = root / "planned"

@@ -1,4 +1,4 @@
-"""The tab `circuits` beside the pattern: the engine's numbers for the selected head, explained row by row."""
+"""The tab `circuits` next to the pattern: the engine's numbers for the selected head, explained row by row."""
 
 from __future__ import annotations
 

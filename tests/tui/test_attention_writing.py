@@ -1,4 +1,4 @@
-"""Screen 4: the model writes under its edits, and no text stands beside a model that has not read it."""
+"""Screen 4: the model writes under its edits, and no text is shown next to a model that has not read it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_the_model_writes_its_likeliest_token_and_takes_it_back(tiny_run: 
         assert await written(pilot, screen, 3) == greedy(tiny_run, TEXT, 3)
         heatmap = screen.patterns.pattern
         assert len(heatmap.rows) == len(TEXT) + 3
-        assert heatmap.cursor[0] == len(TEXT) + 2  # on the newest token, beside what comes next
+        assert heatmap.cursor[0] == len(TEXT) + 2  # on the newest token, next to what follows
         assert screen.patterns.next_tokens.candidates[0].token == greedy(tiny_run, TEXT, 4)[-1]
         await pilot.press(",")
         assert await written(pilot, screen, 2) == greedy(tiny_run, TEXT, 2)

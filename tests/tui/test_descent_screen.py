@@ -1,4 +1,4 @@
-"""The Descent screen: functions are typed, methods go down them beside each other, each number is the right one."""
+"""The Descent screen: functions are typed, methods go down them side by side, each number is the right one."""
 
 from __future__ import annotations
 
@@ -560,7 +560,7 @@ async def test_a_recorded_run_is_gone_through_and_explained(root: Path, size: tu
         x, y = walker(screen, "gradient").path[-2].tolist()
         assert f"{valley(x, y)[1]:.6g}".replace("-", "−") in text_of(app)
         await pilot.press("escape")
-        await pilot.press("space")  # a run that has ended takes no requests, and the live methods stand still
+        await pilot.press("space")  # a run that has ended takes no requests, and the live methods do not move
         await pilot.press("escape")
         await settle(pilot, lambda: screen.playback.can_edit)
         assert "step 60" in text_of(app)

@@ -95,7 +95,7 @@ async def test_models_are_not_named_before_their_answers_are_judged(run: Path) -
             await judged(pilot, panel, ["1"])
             told = "1 was now, 2 was as fine-tuned" if pair.shown == "ba" else "1 was as fine-tuned, 2 was now"
             assert told in text_of(app)
-        assert set(shown) == {"ab", "ba"}  # a place favours nobody
+        assert set(shown) == {"ab", "ba"}  # a place favours neither
         assert [each.result for each in kept(run)] == [each[0] for each in shown]
 
 

@@ -24,7 +24,7 @@ def sweep(tmp_path: Path) -> Path:
 
 
 async def turned(app: TxlabApp, pilot: object, page: str) -> None:
-    """Turn to a page and stay there; one that nobody chose follows the stage."""
+    """Turn to a page and stay there; one that was not chosen follows the stage."""
     await pilot.press("tab")  # type: ignore[attr-defined]
     while screen_of(app).page != page:
         await pilot.press("tab")  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""A person's session of forty rankings at a real terminal, killed in the middle."""
+"""A session of forty rankings at a real terminal, killed in the middle."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ async def press(pilot: Pilot[None], screen: FormulasScreen, *keys: str) -> None:
 
 
 def expected(screen: FormulasScreen, number: str, **changed: Any) -> list[str]:
-    """The lines of an example's steps for these inputs, computed beside the screen."""
+    """The lines of an example's steps for these inputs, computed apart from the screen."""
     example = example_of(number)
     explanation = example.explain(**{**example.values(), **changed})
     lines = computation_lines(explanation, screen.example.steps.cells, STYLES, screen.ascii)

@@ -29,7 +29,7 @@ from txlab.tui.screens.play.lesson_dialog import Lesson
 pytestmark = pytest.mark.evidence
 
 EVENTS = 5000
-BATCH = 50  # events between two pauses, so that they queue up as with a person's typing
+BATCH = 50  # events between two pauses, so that they queue up as with fast typing
 SIZES = [(120, 40), (80, 24), (99, 30), (59, 19), (40, 12), (20, 5), (200, 60), (30, 50), (160, 10)]
 NAMED = [
     "up", "down", "left", "right", "pageup", "pagedown", "home",
@@ -170,7 +170,7 @@ async def test_random_mouse_and_keys_at_any_size_on_a_live_run_break_nothing(
                 size = Size(choice.randint(8, 300), choice.randint(3, 100))
                 driver._size = size
                 driver.process_message(events.Resize(size, size))
-            if choice.random() < 0.1:  # otherwise they pile up as they do under a person's hands
+            if choice.random() < 0.1:  # otherwise they pile up as they do under a user's hands
                 await pilot.pause()
             if done % 20 == 0:
                 step += 1

@@ -276,7 +276,7 @@ async def test_it_learns_without_blocking_keys_and_can_be_cancelled(
         assert "TD(0)" in text_of(app).split("games")[0]  # the learner is already at the board
         labels = [series.label for series in screen.query_one("#curves", Chart).series]
         assert labels[:3] == ["won", "drawn", "lost"]
-        await type_on(pilot, "enter")  # the person plays meanwhile
+        await type_on(pilot, "enter")  # the user plays meanwhile
         await answered(pilot)
         assert len(screen.game.playing.moves) == 3
         await type_on(pilot, "l", "x")
@@ -465,4 +465,4 @@ async def test_it_opens_where_one_move_is_better_and_says_against_whom(tmp_path:
         assert "centre is best, 0 (draws)" in text_of(app)
         await pilot.press("escape")  # one level back: the room that this one belongs to
         await settle(pilot, lambda: app.current_mode == "arena")
-    assert not list(left_behind())  # nobody has made a move yet
+    assert not list(left_behind())  # no move was made yet

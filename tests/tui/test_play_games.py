@@ -45,7 +45,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 async def playing(pilot: Pilot[None], name: str, seed: int) -> PlayScreen:
-    """The screen with that game and seed, when a person may move."""
+    """The screen with that game and seed, when the user may move."""
     screen = await opened(pilot)
     screen.games.prepare(game_named(name))
     await settle(pilot, lambda: screen.game.entry.name == name and screen.game.ready)

@@ -55,7 +55,7 @@ def few_games(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def rated(pilot: Pilot[None], screen: PlayScreen, rungs: int) -> None:
-    """Wait until so many rungs have a rating."""
+    """Wait until this number of rungs have a rating."""
     ladder = screen.ladder
     await settle(pilot, lambda: ladder.subject is not None and len(ladder.subject.rungs) >= rungs)
 
@@ -126,7 +126,7 @@ async def test_a_run_of_another_process_is_followed_and_is_the_same_run_to_the_b
                 screen.open_run("live")
                 await rated(pilot, screen, 3)
                 assert screen.lessons.progress.learning
-                assert screen.game.seats[FIRST].title == "run live"  # the learner moved; a person is to move
+                assert screen.game.seats[FIRST].title == "run live"  # the learner moved; the user is to move
                 assert screen.game.playing.moves == list(showcase(tictactoe)[0])
                 player, rungs = screen.game.seats[FIRST].player, len(screen.ladder.subject.rungs)
                 await settle(pilot, lambda: screen.game.seats[FIRST].player is not player)  # as it is by now
@@ -333,7 +333,7 @@ async def test_a_learner_begins_where_its_values_move_and_the_screen_says_what_t
         assert screen.game.playing.moves == list(moves)
         await type_on(pilot, "x")
         await settle(pilot, lambda: not screen.lessons.learning and screen.lessons.session.idle)
-        await type_on(pilot, "u")  # a person sets the position as ever
+        await type_on(pilot, "u")  # a user sets the position as ever
         await settle(pilot, lambda: screen.game.seats[SECOND].person)
         screen.game.put_moves((4,))
         await settle(pilot)

@@ -53,7 +53,7 @@ async def tree_on(pilot: Pilot[None], paused: bool = True) -> tuple[PlayScreen, 
 
 
 async def walk(pilot: Pilot[None], *keys: str) -> None:
-    """Press keys while the search goes on, and wait until they are done: `press` would wait for the search to rest."""
+    """Press keys while the search runs, and wait until they are done: `press` would wait for the search to rest."""
     for key in keys:
         await type_on(pilot, key)
         await settle(pilot, lambda: pilot.app.key_order.idle)  # type: ignore[attr-defined]

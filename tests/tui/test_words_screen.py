@@ -1,4 +1,4 @@
-"""Screen 5, Words: the map of a run, cursor, nearest words, analogies, axes, marks, paths, and what stands beside."""
+"""Screen 5, Words: the map of a run, cursor, nearest words, analogies, axes, marks, paths, and what is next to it."""
 
 from __future__ import annotations
 

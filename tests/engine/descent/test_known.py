@@ -1,4 +1,4 @@
-"""Functions that the screen offers, the tangent, and the rate for a function that nobody knows."""
+"""Functions that the screen offers, the tangent, and the rate for an unknown function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear regression by gradient descent and by stochastic descent, beside the closed form and a loop (MATH F4)."""
+"""Linear regression by gradient and stochastic descent, compared with the closed form and a loop (MATH F4)."""
 
 from __future__ import annotations
 

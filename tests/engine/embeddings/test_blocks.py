@@ -1,4 +1,4 @@
-"""The blocked update is the sum of the single updates it stands for, and CBOW's and skip-gram's are autograd's."""
+"""The blocked update is the sum of the single updates that it replaces, and CBOW's and skip-gram's are autograd's."""
 
 from __future__ import annotations
 

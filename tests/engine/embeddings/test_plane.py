@@ -1,4 +1,4 @@
-"""Successive pictures of the same vectors: what turns as a whole stands still, what moves moves alone."""
+"""Successive pictures of the same vectors: what turns as a whole does not move, what moves moves alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = tuple(f"w{number}" for number in range(60))
 
 
 def cloud(seed: int = 0) -> np.ndarray:
-    """60 vectors of width 7, at length 1, most of whose variance lies in two directions."""
+    """60 vectors of width 7, at length 1, most of whose variance is in two directions."""
     return unit(np.random.default_rng(seed).standard_normal((60, 7)) * np.array([5, 3, 1, 1, 1, 0.5, 0.5]) + 1)
 
 

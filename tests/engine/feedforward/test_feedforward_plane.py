@@ -1,4 +1,4 @@
-"""Points in the plane: as they are said to be, and the same for the same seed."""
+"""Points in the plane: as described, and the same for the same seed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from txlab.experiments.tabular.training import Training
 
 
 def learnt(*marks: int) -> list[tuple[int, TabularPlayer]]:
-    """What a learner of tic-tac-toe was after so many games."""
+    """A learner of tic-tac-toe after this number of games."""
     training, found = Training(), []
     for games in marks:
         training.run(games - training.games)

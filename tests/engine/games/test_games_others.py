@@ -1,4 +1,4 @@
-"""What is said of games holds for any: a game of stones, whose theory is one line, in place of tic-tac-toe."""
+"""What holds for tic-tac-toe holds for any game: a game of stones, whose theory is one line."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_a_match_computed_is_a_match_played() -> None:
             position = tictactoe.after(position, player.move(position, chance.random()))
         ends.append(tictactoe.outcome(position))
     expected = chances(GRAPH, RANDOM.policy(), PERFECT.policy())
-    assert 1 not in ends  # nobody wins against the perfect player
+    assert 1 not in ends  # no player wins against the perfect player
     error = (expected.lost * (1 - expected.lost) / len(ends)) ** 0.5
     assert abs(ends.count(-1) / len(ends) - expected.lost) < 4 * error
 

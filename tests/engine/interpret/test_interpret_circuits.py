@@ -1,4 +1,4 @@
-"""Circuits and compositions are those of the written-out matrices, which nobody needs to write out (MATH T3, T4)."""
+"""Circuits and compositions are those of the written-out matrices, which need not be written out (MATH T3, T4)."""
 
 from math import sqrt
 

@@ -46,7 +46,7 @@ def copier() -> GPT:
 
 
 def trained(name: str, overrides: list[str], least: int, most: int) -> GPT:
-    """The model of a scenario after so many steps that it copies."""
+    """The model of a scenario after enough steps that it copies."""
     scenario = load_scenario(name, overrides, seed=1).scenario
     assert isinstance(scenario, LanguageModelScenario)
     experiment = KIND.build(scenario.model_copy(update={"compute": scenario.compute.model_copy(update=FIXED)}))

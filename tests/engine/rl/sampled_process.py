@@ -1,4 +1,4 @@
-"""A process of which a learner is told only what happens: the plainest environment that can be stepped."""
+"""A process of which a learner sees only what happens: the plainest environment that can be stepped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from txlab.errors import LabError
 
 
 class SampledProcess:
-    """A process of which only what happens is told. Every action must be possible wherever anything is."""
+    """A process of which only what happens is visible. Every action must be possible wherever anything is."""
 
     def __init__(self, process: Process, name: str = "process") -> None:
         if not (process.allowed | process.terminal[:, None]).all():

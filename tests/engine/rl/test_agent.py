@@ -298,7 +298,7 @@ def test_an_edited_world_keeps_what_was_learnt_where_it_still_is() -> None:
     after = agent.v()
     for s, place in enumerate(states):
         assert after[s] == (before[place] if place >= 0 else 0.0)
-    agent.run(20_000)  # and it goes on
+    agent.run(20_000)  # and it continues
     path, earned = agent.greedy_path()
     wall = [tuple(p) for p in new.layout.place.tolist()]
     assert (0, 1, 4) not in wall

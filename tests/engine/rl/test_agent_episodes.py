@@ -1,4 +1,4 @@
-"""Where an episode ends, and what a learner keeps beside its tables."""
+"""Where an episode ends, and what a learner keeps in addition to its tables."""
 
 from __future__ import annotations
 

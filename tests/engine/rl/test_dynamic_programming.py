@@ -324,7 +324,7 @@ def test_a_policy_that_never_ends_is_refused_where_that_costs() -> None:
 @pytest.mark.parametrize(
     ("rewards", "words"),
     [
-        ((-1.0, -1.0, 0.0), None),  # going on for ever costs: nobody does
+        ((-1.0, -1.0, 0.0), None),  # continuing for ever costs, so no policy does
         ((0.0, -1.0, 5.0), None),  # it is free
         ((0.5, -1.0, 5.0), "can collect reward for ever around here"),
     ],

@@ -60,7 +60,7 @@ def box(plain: Plain, n: int, steps: int) -> None:
                 at += 1
             else:
                 at = at + 1
-                first -= 1  # time goes on without steps
+                first -= 1  # time passes without steps
             tau = at - n
             if tau >= 0:
                 end = min(tau + n, T)

@@ -1,4 +1,4 @@
-"""A batch of agents is so many agents alone: the same numbers as the glass box, one by one, and as torch."""
+"""A batch of agents equals the same agents alone: the same numbers as the glass box, one by one, and as torch."""
 
 from __future__ import annotations
 

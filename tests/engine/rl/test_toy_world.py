@@ -70,6 +70,6 @@ def test_an_entry_point_that_gives_no_world_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str
 ) -> None:
     monkeypatch.syspath_prepend(str(package(tmp_path, value)))
-    assert worlds.world_named("cliff").name == "cliff"  # which asks nobody else
+    assert worlds.world_named("cliff").name == "cliff"  # which asks no other rule
     with pytest.raises(LabError, match=said):
         worlds.world_named("toy")

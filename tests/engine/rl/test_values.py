@@ -61,7 +61,7 @@ def test_a_linear_unit_of_one_feature_a_state_and_a_network_of_one_layer_are_a_t
 
 
 class Line:
-    """A walk on all whole numbers, whose states nobody has counted: the nearer to 0, the better."""
+    """A walk on all whole numbers, whose states are not counted: the nearer to 0, the better."""
 
     discount = 0.9
 

@@ -1,4 +1,4 @@
-"""Blackjack: its law card by card, its solution as the book draws it, and Gymnasium's game beside it."""
+"""Blackjack: its law card by card, its solution as the book draws it, compared with Gymnasium's game."""
 
 from __future__ import annotations
 

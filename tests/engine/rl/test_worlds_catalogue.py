@@ -110,7 +110,7 @@ def test_car_rental_has_laws_that_sum_to_one_and_the_value_after_one_day() -> No
     nobody = process.outcomes(0, 5)  # no cars, none moved: nothing is rented, and Poisson(3), Poisson(2) come back
     assert nobody[0].probability == pytest.approx(np.exp(-5))
     assert {each.reward for each in nobody} == {0.0}
-    one = process.outcomes(1 * 21, 5)  # one car at the first place: rented unless nobody asks
+    one = process.outcomes(1 * 21, 5)  # one car at the first place: rented unless there is no request
     assert one[0].reward == pytest.approx(10 * (1 - np.exp(-3)))
     assert process.outcomes(20 * 21, 10)[0].reward == pytest.approx(
         10 * sum(min(n, 15) * poisson(3, n) for n in range(80))

@@ -1,4 +1,4 @@
-"""Maps: what a person draws means what it says, edits keep it legal, and what cannot be is said in one sentence."""
+"""Maps: what a user draws means what it shows, edits keep it legal, and what cannot be is said in one sentence."""
 
 from __future__ import annotations
 
@@ -141,7 +141,10 @@ IMPOSSIBLE = [
     ("start: everywhere\n\nGH#", "no cell to start in"),
     ("S#G", "the goal at (0,2) cannot be reached"),
     ("SHG", "the goal at (0,2) cannot be reached"),
-    ("wind: 0 1\n\n..\nS.\n.G", ""),  # the wind of a column blows whoever leaves it: it can be reached from the left
+    (
+        "wind: 0 1\n\n..\nS.\n.G",
+        "",
+    ),  # a column's wind moves an agent that leaves it: reachable from the left
     ("wind: 1 1 1\n\n...\n...\nS.G", "the goal at (2,2) cannot be reached"),
     ("S.G\n###\n...", "from the cell at (2,0)"),
     ("A: leads to a\n\nSA.G", "A leads to a, of which the map has 0 cells"),

@@ -59,7 +59,7 @@ def world_or_sentence(map: Map) -> World | None:
 
 
 def tried(make: Callable[[], Made]) -> Made | None:
-    """What is made, or None where it is refused in a sentence for a person."""
+    """What is made, or None where it is refused in a sentence for the user."""
     sentence = ""
     try:
         return make()
@@ -78,7 +78,7 @@ def test_every_map_makes_a_process_or_a_sentence(map: Map) -> None:
         return
     check(world.process)
     assert (world.process.terminal[world.process.next] == world.process.done).all()
-    # Whoever starts can come to an end, or is cut off.
+    # Every start can come to an end, or is cut off.
     assert world.process.limit > 0 or can_end(world.process)[reachable(world.process)].all()
     assert bool(world.notes) <= (world.process.limit > 0)
 

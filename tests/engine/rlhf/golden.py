@@ -1,6 +1,6 @@
 """Golden numbers of human feedback, in plain Python floats (fp64) with a loop for every sum: no torch, no numpy.
 
-    python tests/engine/rlhf/golden.py     writes golden.json beside it
+    python tests/engine/rlhf/golden.py     writes golden.json next to it
 
 Written from the formulas of Schulman et al. 2016 and 2017, Ziegler et al. 2019, Ouyang et al. 2022, Rafailov et al.
 2023, Ahmadian et al. 2024 and Shao et al. 2024, without a look at the engine.

@@ -408,7 +408,7 @@ def test_bytes_changed_at_random_are_a_tokenizer_or_a_sentence(name: str, valid:
 
 
 def rewritten(valid: Path, name: str, data: bytes) -> Path:
-    """The changed file in the place of the valid one, beside its unchanged neighbour."""
+    """The changed file in the place of the valid one, next to its unchanged neighbour."""
     folder = valid.parent / "changed" / "gpt2"
     folder.mkdir(parents=True, exist_ok=True)
     for neighbour in ("vocab.json", "merges.txt"):

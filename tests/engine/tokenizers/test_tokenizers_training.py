@@ -20,7 +20,7 @@ TEXTS = st.lists(st.text("ab cé\n", max_size=40), max_size=6)
 
 
 class Recounter:
-    """The same by counting everything anew, for what a person may ask a trainer."""
+    """The same by counting everything anew, for what a user may ask a trainer."""
 
     def __init__(self, chunks: Counter[bytes], base: Base, ties: Ties = "first") -> None:
         self.base, self.new, self.ties = base, base.after, ties

@@ -1,4 +1,4 @@
-"""Training on many cards, on paper: every term beside a count of its own, and what must not change with the split."""
+"""Training on many cards, on paper: every term counted separately, and what must not change with the split."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_causal_attention_and_its_gradients_are_torchs(kernel: str) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_node_that_may_look_at_nothing_yields_zeros_and_harms_no_gradient(kernel: str) -> None:
-    mask = GraphMask.of_edges(4, [(0, 0), (0, 2), (1, 2), (3, 3)])  # node 1 sees nobody
+    mask = GraphMask.of_edges(4, [(0, 0), (0, 2), (1, 2), (3, 3)])  # node 1 sees no other node
     q, k, v = (x.requires_grad_() for x in qkv(1, 2, 4, 8, dtype=torch.float32))
     out = attention(q, k, v, mask, kernel)
     out.sum().backward()

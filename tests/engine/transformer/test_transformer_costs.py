@@ -147,7 +147,7 @@ def test_flops_of_a_vision_transformer_are_those_of_a_training_step(pooling: Poo
 
 
 def kept_for_backward(model: torch.nn.Module, targets: torch.Tensor, *inputs: torch.Tensor, **how: str) -> int:
-    """Bytes of floating-point numbers, beside the parameters, that autograd holds once the loss is computed."""
+    """Bytes of floating-point numbers, in addition to the parameters, that autograd holds once the loss is computed."""
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, int] = {}
 

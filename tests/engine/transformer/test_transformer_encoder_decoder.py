@@ -39,7 +39,7 @@ def same(ours: Tensor, theirs: Tensor) -> None:
 def test_the_model_is_torchs_transformer_between_our_tables(norm: str, scale: bool) -> None:
     model = model_of(norm=norm, scale_embedding=scale, output_bias=True, shared=False, tied=False)
     theirs = nn.Transformer(8, 2, 2, 2, 20, dropout=0.0, batch_first=True, norm_first=norm == "pre").double()
-    if norm == "post":  # torch ends each stack with a norm wherever the others stand
+    if norm == "post":  # torch ends each stack with a norm wherever the others are
         theirs.encoder.norm, theirs.decoder.norm = None, None
     copy_into(theirs, model)
     factor = sqrt(8) if scale else 1
@@ -52,7 +52,7 @@ def test_the_model_is_torchs_transformer_between_our_tables(norm: str, scale: bo
 
 
 def copy_into(theirs: nn.Transformer, model: EncoderDecoder) -> None:
-    """Our weights under torch's names: whoever exchanges two of them sees the comparison fail."""
+    """Our weights under torch's names: exchanging two of them makes the comparison fail."""
     with torch.no_grad():
         for stack, other in ((model.encoder, theirs.encoder), (model.decoder, theirs.decoder)):
             for block, layer in zip(stack.blocks, other.layers, strict=True):
@@ -168,7 +168,7 @@ def test_the_beginning_is_a_function_of_the_generator_and_every_map_has_its_boun
     for map_ in (
         block.cross.qkv_proj,
         block.cross.out_proj,
-    ):  # each of the three maps is 64 × 64, whatever stands below it
+    ):  # each of the three maps is 64 × 64, whatever is below it
         assert 0.98 * sqrt(6 / 128) < map_.weight.abs().max() <= sqrt(6 / 128)
     assert block.feed_forward.up_proj.weight.abs().max() <= sqrt(6 / 320)
 

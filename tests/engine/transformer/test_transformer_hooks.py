@@ -1,4 +1,4 @@
-"""Named places: what is seen there is what was computed, what is put there goes on (MATH T)."""
+"""Named places: what is seen there is what was computed, what is put there continues (MATH T)."""
 
 import pytest
 import torch

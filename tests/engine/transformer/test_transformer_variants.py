@@ -1,4 +1,4 @@
-"""Each erratum, switched on, differs from the right form in the way it is said to; off, it has left no trace."""
+"""Each erratum, switched on, differs from the right form in the way described; off, it has left no trace."""
 
 from __future__ import annotations
 

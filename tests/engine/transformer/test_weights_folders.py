@@ -184,7 +184,7 @@ def test_every_tensor_of_a_folder_is_where_its_name_says(tmp_path: Path, config:
     ours = {name: tensor.detach() for name, tensor in model.named_parameters()}
     count = sum(tensor.numel() for tensor in tensors.values())
     assert count == sum(tensor.numel() for tensor in ours.values())
-    # The same numbers, wherever they stand; the map itself is held against transformers in tests/parity.
+    # The same numbers, wherever they are; the map itself is held against transformers in tests/parity.
     assert sorted(torch.cat([t.flatten() for t in tensors.values()]).tolist()) == sorted(
         torch.cat([t.flatten() for t in ours.values()]).tolist()
     )

@@ -1,4 +1,4 @@
-"""An export is complete or absent, and what cannot be said is said in words."""
+"""An export is complete or absent, and what cannot be exported is refused in words."""
 
 from __future__ import annotations
 
