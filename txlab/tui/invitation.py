@@ -112,7 +112,7 @@ class Invitation(Panel):
     @property
     def screen_entry(self) -> ScreenEntry | None:
         name = f":{type(self.screen).__name__}"
-        entries: Sequence[ScreenEntry] = self.app.entries
+        entries: Sequence[ScreenEntry] = self.app.entries  # type: ignore[attr-defined]
         return next((each for each in entries if each.where.endswith(name)), None)
 
     def say(self, reason: str, opens: Callable[[Kind], bool] | None) -> None:
@@ -151,7 +151,7 @@ class Invitation(Panel):
             wanted = self.screen_entry.scenario if self.screen_entry is not None else ""
             path = installed_scenarios().get(wanted)
             entry = None if path is None else entry_at(wanted, path)
-            run = find_run(self.app.root, opens)
+            run = find_run(self.app.root, opens)  # type: ignore[attr-defined]
         finally:
             self.wanted = False
         if not get_current_worker().is_cancelled:
@@ -173,7 +173,7 @@ class Invitation(Panel):
         """Describe the selected offer, and say where everything else is."""
         parts, entry = [], self.entry
         if self.rows.key == SCENARIO and entry is not None:
-            described, ascii = entry.scenario.about, bool(self.app.ascii)
+            described, ascii = entry.scenario.about, bool(self.app.ascii)  # type: ignore[attr-defined]
             parts.append(Content.styled(formula(described.title or entry.name, ascii) + "\n", "bold"))
             told = sentences(formula(described.shows, ascii))
             cells, lines = max(20, min(84, self.size.width - 4)), self.app.size.height // LINES_PER_LINE

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -20,9 +20,6 @@ from textual.widget import Widget
 from textual.worker import Worker
 
 from txlab.drawing.text import visible
-
-if TYPE_CHECKING:
-    from txlab.tui.app import TxlabApp
 
 ROUTED = "panel"  # the action by which a screen routes another one to a panel
 
@@ -48,9 +45,6 @@ class Panel(Widget, can_focus=False):
 
     A panel with nothing to show has `display: none` in its DEFAULT_CSS; its keys still work.
     """
-
-    if TYPE_CHECKING:
-        app: TxlabApp  # type: ignore[assignment]
 
     KEYS: ClassVar[Sequence[Binding]] = ()
     """Its bindings, each with an id."""

@@ -206,21 +206,21 @@ class Playback(Panel):
     def come_to_front(self) -> None:
         self.watch_run.visible = True
         self.watch_run.read_if_idle()
-        if self.live is None and self.app.current_run is None:
+        if self.live is None and self.app.current_run is None:  # type: ignore[attr-defined]
             self.watch_run.open_newest(self.opens)
 
     def unseen(self) -> None:
         self.play(False)
         self.watch_run.visible = False
-        self.app.far = None
+        self.app.far = None  # type: ignore[attr-defined]
 
     def run_changed(self, path: Path | None) -> None:
         if path == self.path:
             return
         before = self.path
         self.gone = before.name if path is None and before is not None and not before.exists() else ""
-        self.recorded = Recorded(path, self.app.reader_for, self.note_request) if path is not None else None
-        self.app.far = None
+        self.recorded = Recorded(path, self.app.reader_for, self.note_request) if path is not None else None  # type: ignore[attr-defined]
+        self.app.far = None  # type: ignore[attr-defined]
         self.watch_run.follow()
         if self.live is None:
             self.timeline.forget()
@@ -232,7 +232,7 @@ class Playback(Panel):
     def look_at_run(self, path: Path) -> None:
         """Show a run chosen on this screen, even if it was left before."""
         self.watch_run.watching = True
-        self.app.current_run = path
+        self.app.current_run = path  # type: ignore[attr-defined]
         self.wants_read()
 
     def go_live(self) -> None:

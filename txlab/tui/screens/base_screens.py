@@ -37,7 +37,6 @@ from txlab.tui.widgets.terminal import is_ascii, legibility
 if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
     from txlab.runs.remote.state import RemoteState
-    from txlab.tui.app import TxlabApp
 
 ALWAYS = ("palette", "help", "back", "picture")  # actions of a screen that do not depend on what it shows
 
@@ -167,9 +166,6 @@ def resize(widget: Widget) -> None:
 
 class BenchScreen(SteadyScreen[None]):
     """A screen of txlab. Subclasses yield the part between the first and the last line from `compose_body`."""
-
-    if TYPE_CHECKING:
-        app: TxlabApp  # type: ignore[assignment]
 
     HELP_ABOUT: ClassVar[str] = ""
     """A paragraph for the help overlay: the purpose of this screen."""
@@ -346,7 +342,7 @@ class BenchScreen(SteadyScreen[None]):
     @on(Worker.StateChanged)
     def report_failed_worker(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR and event.worker.error is not None:
-            self.app.report(event.worker.error)
+            self.app.report(event.worker.error)  # type: ignore[attr-defined]
 
     def action_why(self) -> None:
         """Explain the selected number; screens that have numbers override this."""

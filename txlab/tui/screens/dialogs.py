@@ -6,7 +6,7 @@ Each one answers through `dismiss`, closes with Esc, and shows data as data, nev
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from rich.color import Color as RichColor
 from rich.segment import Segment
@@ -32,9 +32,6 @@ from txlab.runs.remote.address import address_of
 from txlab.tui.screens.plain_text import Words
 from txlab.tui.textual_internals import SteadyScreen, forget_painted, picture_behind
 from txlab.tui.widgets.path_line import PathLine
-
-if TYPE_CHECKING:
-    from txlab.tui.app import TxlabApp
 
 Answer = TypeVar("Answer")
 
@@ -93,9 +90,6 @@ class Dialog(ModalScreen[Answer], SteadyScreen[Answer]):
     A late answer, when a further screen is already in front, is dropped: Textual would pop that screen instead of this
     one (its `is_current` is true behind a modal screen too).
     """
-
-    if TYPE_CHECKING:
-        app: TxlabApp  # type: ignore[assignment]
 
     # Most dialogs look the same at every size; others override this.
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = []

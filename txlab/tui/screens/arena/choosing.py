@@ -47,7 +47,7 @@ class WorldChoice(Panel):
 
     def action_open(self) -> None:
         """Choose another world or a recorded run."""
-        root = self.app.root
+        root = self.app.root  # type: ignore[attr-defined]
         self.making.want(lambda _: choices(root), self.offer, holds_keys=True)
 
     def offer(self, offered: tuple[list[tuple[str, str]], dict[str, Path], dict[str, str]]) -> None:

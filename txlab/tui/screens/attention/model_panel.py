@@ -316,7 +316,7 @@ class ModelPanel(Panel):
 
     def action_open(self) -> None:
         """Open another model by name: a run, a checkpoint, a folder with weights."""
-        root = self.app.root
+        root = self.app.root  # type: ignore[attr-defined]
 
         def open_named(name: str | None) -> None:
             if name == RECORDING:

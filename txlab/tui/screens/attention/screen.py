@@ -196,7 +196,7 @@ class AttentionScreen(BenchScreen):
         seen = self.recorded
         source, target = (*seen.texts, None)[:2] if seen is not None else (None, None)
         at = seen.step if seen is not None and self.frame_at is not None else None
-        return Task(str(self.run.path), at, source, target, root=self.app.root)
+        return Task(str(self.run.path), at, source, target, root=self.app.root)  # type: ignore[attr-defined]
 
     def show_task(self, what: str) -> None:
         if what == "model":

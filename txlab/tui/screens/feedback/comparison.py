@@ -164,13 +164,13 @@ class ComparisonPanel(Panel):
 
         dialog = Choose("Compare with: a run, or RUN@STEP", [], free=describe_enter("compares with"))
         self.app.push_screen(dialog, lambda name: self.begin(name) if name else None)
-        root: Path = self.app.root
+        root: Path = self.app.root  # type: ignore[attr-defined]
         offer = run_in_thread(self, lambda: offer_models(dialog, root), "models", keys=False)
         keys_wait(self, offer)
 
     def begin(self, other: str) -> None:
         """Open both models in a thread, and draw the first pair."""
-        path, root = self.path, self.app.root
+        path, root = self.path, self.app.root  # type: ignore[attr-defined]
         if path is None:
             return
 

@@ -91,7 +91,7 @@ class CataloguePanel(Panel):
         from txlab.runs.scenario import catalogue
 
         # The first command of the README has made one run.
-        entries, first_start = catalogue(), len(list_runs(self.app.root)) <= 1
+        entries, first_start = catalogue(), len(list_runs(self.app.root)) <= 1  # type: ignore[attr-defined]
         if not get_current_worker().is_cancelled:
             self.app.call_from_thread(self.show, entries, first_start)
 
@@ -172,9 +172,9 @@ class CataloguePanel(Panel):
         if name == START:
             from txlab.runs.lecture import FIRST_STEPS
 
-            self.app.play_lecture(FIRST_STEPS)
+            self.app.play_lecture(FIRST_STEPS)  # type: ignore[attr-defined]
         elif name is not None:
-            root, lecture = self.app.root, self.app.lecture
+            root, lecture = self.app.root, self.app.lecture  # type: ignore[attr-defined]
             overrides = overrides or (lecture.settings_of(name) if lecture is not None else ())
             self.tell(f"{name}: {STATES['created']}")
             start = partial(self.start, name, overrides, root)

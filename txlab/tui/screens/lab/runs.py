@@ -154,7 +154,7 @@ class RunsPanel(Panel):
         yield self.rows
 
     def on_mount(self) -> None:
-        self.under = RunsUnder(self.app.root)
+        self.under = RunsUnder(self.app.root)  # type: ignore[attr-defined]
         self.set_interval(LOOK_EVERY, self.look)
         self.look_now()
 
@@ -244,7 +244,7 @@ class RunsPanel(Panel):
         self.machine, self.host = address, host_at(address) if address is not None else None
         if self.host is not None:
             self.host.try_now()
-        self.under = RunsUnder(self.app.root if address is None else address.mirrors)
+        self.under = RunsUnder(self.app.root if address is None else address.mirrors)  # type: ignore[attr-defined]
         self.paths, self.glances, self.unlisted, self.looking = [], {}, None, False
         self.fill()
         self.say_title()
@@ -454,7 +454,7 @@ class RunsPanel(Panel):
         runs = [run for path in self.marked if (run := self.glances.get(path)) is not None]
 
         def show(comparison: Comparison) -> None:
-            open_run = self.app.look_at
+            open_run = self.app.look_at  # type: ignore[attr-defined]
             self.app.push_screen(ComparisonDialog(comparison), lambda path: open_run(path) if path else None)
 
         def read() -> None:
@@ -464,7 +464,7 @@ class RunsPanel(Panel):
 
     def action_attach(self) -> None:
         if (run := self.chosen) is not None:
-            self.app.look_at(run.path)
+            self.app.look_at(run.path)  # type: ignore[attr-defined]
 
     def action_machines(self) -> None:
         """Ask for a machine to list; a run named with its machine is opened."""
@@ -473,7 +473,7 @@ class RunsPanel(Panel):
 
         def open_there(address: Address, run: str) -> None:
             path = open_run(replace(address, run=run))
-            self.app.call_from_thread(self.app.look_at, path)
+            self.app.call_from_thread(self.app.look_at, path)  # type: ignore[attr-defined]
 
         def choose(address: Address | None, run: str) -> None:
             self.show_machine(address)
@@ -574,12 +574,12 @@ class RunsPanel(Panel):
         )
 
     def delete(self, path: Path) -> None:
-        root = self.app.root
+        root = self.app.root  # type: ignore[attr-defined]
 
         def finish() -> None:
             self.tell(f"{path.name} is deleted")
-            if self.app.current_run == path.absolute():
-                self.app.current_run = None
+            if self.app.current_run == path.absolute():  # type: ignore[attr-defined]
+                self.app.current_run = None  # type: ignore[attr-defined]
 
         def remove() -> None:
             delete_run(path, root)

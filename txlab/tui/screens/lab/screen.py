@@ -123,7 +123,7 @@ class LabScreen(BenchScreen):
     def show_started(self, event: CataloguePanel.Started) -> None:
         self.runs.show_machine(None)
         self.runs.select_started(event.path)
-        self.app.current_run = event.path.absolute()
+        self.app.current_run = event.path.absolute()  # type: ignore[attr-defined]
 
     @on(RunsPanel.News)
     def news_of_runs(self) -> None:

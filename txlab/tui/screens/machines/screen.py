@@ -80,12 +80,12 @@ class MachinesPanel(Panel):
 
         self.in_front = True
         if self.machines is None:
-            self.machines = Machines([None], self.app.root)
-            for name in self.app.settings.machines:
+            self.machines = Machines([None], self.app.root)  # type: ignore[attr-defined]
+            for name in self.app.settings.machines:  # type: ignore[attr-defined]
                 try:
                     self.machines.add(host_and_folder(name))
                 except LabError as error:
-                    self.app.report(error)
+                    self.app.report(error)  # type: ignore[attr-defined]
         for address in connected_machines():
             if address.host not in self.left:
                 self.machines.add(address)
@@ -202,7 +202,7 @@ class MachinesPanel(Panel):
             return
         run, address = row.process.run, row.machine.address
         if address is None:
-            self.app.look_at(Path(self.app.root) / run)
+            self.app.look_at(Path(self.app.root) / run)  # type: ignore[attr-defined]
             return
         self.tell(f"opening {run} on {address.host}…")
         run_in_thread(self, partial(self.open_there, address, run), "start", keys=False)
@@ -211,7 +211,7 @@ class MachinesPanel(Panel):
         from txlab.runs.remote.mirroring import open_run
 
         named = Address(address.host, f"{address.path}/{run}") if address.path else Address(address.host, "", run)
-        self.app.call_from_thread(self.app.look_at, open_run(named))
+        self.app.call_from_thread(self.app.look_at, open_run(named))  # type: ignore[attr-defined]
 
     def action_add(self) -> None:
         """Ask for a machine."""

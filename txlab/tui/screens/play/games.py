@@ -62,7 +62,7 @@ class GamesPanel(Panel):
 
     def prepare(self, entry: GameEntry, opponent: Callable[[], Seat] | None = None) -> None:
         """Find the rules and the players of a game, in a thread: some need seconds and torch."""
-        root: Path = self.app.root
+        root: Path = self.app.root  # type: ignore[attr-defined]
         self.game.ready = False
         self.game.unseen()
 
@@ -123,7 +123,7 @@ class GamesPanel(Panel):
         if not self.game.file.take_over(path):
             self.tell("another console continues that game")
             return
-        root: Path = self.app.root
+        root: Path = self.app.root  # type: ignore[attr-defined]
 
         def find(lane: LatestTask) -> tuple[GameEntry, list[Seat], dict[int, Seat], Playing, list[str]]:
             entry, playing = game_named(saved.game), saved.playing()

@@ -122,7 +122,7 @@ class PlayScreen(BenchScreen):
         """Play against a run: open its game, with its player as the opponent."""
         from txlab.engine.games.catalogue import game_named
 
-        root = self.app.root
+        root = self.app.root  # type: ignore[attr-defined]
 
         def seat() -> Seat:
             return seat_of_run(name, root)
@@ -332,7 +332,7 @@ class PlayScreen(BenchScreen):
 
     def action_worlds(self) -> None:
         """Go back to the worlds of the Arena."""
-        self.app.action_open_screen("arena")
+        self.app.action_open_screen("arena")  # type: ignore[attr-defined]
 
 
 def explain_moves(

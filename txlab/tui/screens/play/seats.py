@@ -123,7 +123,7 @@ class SeatsPanel(Panel):
 
     def find_runs(self, question: str, then: Callable[[Seat], None]) -> None:
         """List the runs that have a player of this game, and ask for one; RUN@STEP is its player at a step."""
-        root: Path = self.app.root
+        root: Path = self.app.root  # type: ignore[attr-defined]
         entry = self.game.entry
 
         def look(lane: LatestTask) -> tuple[list[tuple[str, str]], dict[str, str]]:
@@ -150,7 +150,7 @@ class SeatsPanel(Panel):
 
     def open_run(self, name: str, then: Callable[[Seat], None]) -> None:
         """Load the player of a run, then call `then` with it."""
-        root: Path = self.app.root
+        root: Path = self.app.root  # type: ignore[attr-defined]
 
         def take(seat: Seat) -> None:
             if seat.player is not None and self.game.entry.name != seat.player.game.NAME:

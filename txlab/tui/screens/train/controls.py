@@ -181,7 +181,7 @@ class ControlPanel(Panel):
         self.app.call_from_thread(self.open_run, new)
 
     def open_run(self, path: Path) -> None:
-        self.app.current_run = path
+        self.app.current_run = path  # type: ignore[attr-defined]
         self.tell(f"{path.name}: {STATES['created']}")
 
     def checkpoints(self) -> list[int]:

@@ -64,7 +64,7 @@ class CurvePanel(Panel):
         self.smooths_itself = True  # until the user chooses
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self.app.current_run is not None
+        return self.app.current_run is not None  # type: ignore[attr-defined]
 
     def compose(self) -> ComposeResult:
         yield self.brief
@@ -175,8 +175,8 @@ class CurvePanel(Panel):
         from txlab.runs.external_logs.finding import find_logs, with_logs
         from txlab.tui.screens.dialogs import Choose
 
-        root: Path = self.app.root
-        here: Path | None = self.app.current_run
+        root: Path = self.app.root  # type: ignore[attr-defined]
+        here: Path | None = self.app.current_run  # type: ignore[attr-defined]
 
         def find() -> None:
             every = with_logs(root, find_logs(root))

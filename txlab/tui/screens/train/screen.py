@@ -103,7 +103,7 @@ class TrainScreen(BenchScreen):
             return None
         self.read_at = now
         look = Look(self.curves.metric, at, self.curves.overlays, self.numbers.picture)
-        return snapshot(reader, look, self.app.reader_for)
+        return snapshot(reader, look, self.app.reader_for)  # type: ignore[attr-defined]
 
     def show(self, snap: Snapshot) -> None:
         known, self.snap = self.snap, snap

@@ -498,7 +498,7 @@ class WordsScreen(BenchScreen):
         word = laid.embedding.words[self.map.cursor]
 
         def walk(task: LatestTask) -> WordPath:
-            reader = self.app.reader_for(path)
+            reader = self.app.reader_for(path)  # type: ignore[attr-defined]
             return path_of(reader, word, laid.step, laid.look, laid.projection, lambda: task.late)
 
         self.trail_task.want(walk, self.show_path)
@@ -514,8 +514,8 @@ class WordsScreen(BenchScreen):
         )
 
     def open(self, what: str) -> None:
-        root, look = self.app.root, self.look
-        look, reader_for = replace(look, objective=""), self.app.reader_for
+        root, look = self.app.root, self.look  # type: ignore[attr-defined]
+        look, reader_for = replace(look, objective=""), self.app.reader_for  # type: ignore[attr-defined]
 
         def show(laid: Laid) -> None:
             self.forget()
@@ -540,8 +540,8 @@ class WordsScreen(BenchScreen):
         )
 
     def beside(self, what: str) -> None:
-        root, look = self.app.root, Look(context=self.look.context)
-        reader_for = self.app.reader_for
+        root, look = self.app.root, Look(context=self.look.context)  # type: ignore[attr-defined]
+        reader_for = self.app.reader_for  # type: ignore[attr-defined]
 
         def show(laid: Laid) -> None:
             self.second = laid if self.laid is None else turn_to(laid, self.laid)
@@ -552,7 +552,7 @@ class WordsScreen(BenchScreen):
         self.second_task.want(lambda _: open_vectors(what, root, look, reader_for), show, holds_keys=True)
 
     def choose(self, title: str, verb: str, then: Callable[[str], None]) -> None:
-        root: Path = self.app.root
+        root: Path = self.app.root  # type: ignore[attr-defined]
         dialog = Choose(title, [], free=describe_enter(verb))
         self.app.push_screen(dialog, lambda name: then(name) if name else None)
         offer = run_in_thread(self, lambda: offer_vectors(dialog, root), "models", keys=False)
