@@ -63,7 +63,7 @@ def test_the_console_begins_with_the_lecture_at_the_step(ask, talk: Path, monkey
         begin(App())
         return 0
 
-    monkeypatch.setattr("txlab.tui.app.launch", launch)
+    monkeypatch.setattr("txlab.tui.launch.launch", launch)
     ask("lecture", str(talk), "--folder", str(talk.parent / "carried"), "--from", "1", "--notes")
     assert played == [(str(talk), talk.parent / "carried", 0, True)]
     assert "--from 2 is not a step" in ask(
