@@ -239,14 +239,14 @@ async def test_keys_are_answered_while_torch_is_loading(tmp_path: Path, monkeypa
 
     import txlab.tui.screens.formulas.example as module
 
-    begun, may_end, before = threading.Event(), threading.Event(), module.computed
+    begun, may_end, before = threading.Event(), threading.Event(), module.compute
 
     def slowly(*given: Any) -> Any:
         begun.set()
         assert may_end.wait(LONGEST)
         return before(*given)
 
-    monkeypatch.setattr(module, "computed", slowly)
+    monkeypatch.setattr(module, "compute", slowly)
     monkeypatch.setattr(module, "torch_is_loaded", lambda: False)
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
