@@ -66,6 +66,12 @@ def newton(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture(autouse=True)
+def no_lecture_was_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The place where another test left a lecture (a random walk may start the tour) is not the place to begin."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
 @pytest.fixture
 def talk(tmp_path: Path) -> str:
     path = tmp_path / "talk.toml"
