@@ -184,7 +184,7 @@ class EpisodesPanel(Panel):
             return
         episode, token = self.here(episodes)
         scale = scale_of(episodes.arrays.get(name, np.empty(0)))
-        self.legend.say(self.strips.legend(title, scale, self.legend.size.width))
+        self.legend.say(self.strips.legend(title, scale, self.legend.size.width or self.app.size.width))
         rows = [
             TokenRow(episodes.heading(i, self.strips.ascii), episodes.tokens[i], episodes.row(name, i))
             for i in range(len(episodes.tokens))

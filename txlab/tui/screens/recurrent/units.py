@@ -188,7 +188,7 @@ class UnitsPanel(Panel):
         self.strips.show([TokenRow("", tokens, row)], scale, 0, self.here)
         self.strips.styles.height = max(1, min(len(self.strips.lines) - 1, room - LOWEST))
         where = f"{self.state}, unit {unit + 1} of {values.shape[2]}, layer {layer + 1} of {values.shape[0]}"
-        self.legend.say(self.strips.legend(where, scale, self.legend.size.width))
+        self.legend.say(self.strips.legend(where, scale, self.legend.size.width or self.app.size.width))
         steps = np.arange(1, len(row) + 1)
         self.chart.set_reactive(Chart.cursor, self.here + 1)
         self.chart.set_series([ChartSeries(f"{self.state}(t)", steps, row)], "")
