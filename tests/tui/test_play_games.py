@@ -334,6 +334,19 @@ async def test_a_seat_that_is_not_there_any_more_is_taken_by_another_player(tmp_
         assert len(screen.game.playing.moves) == 1
 
 
+async def test_a_saved_game_that_cannot_be_continued_is_not_lost(tmp_path: Path) -> None:
+    path = left_by_nobody(saved_games.games_folder(), moves=["centre", "centre"])
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("r")
+        await settle(pilot, lambda: screen.games.left is None and screen.games.preparing.idle)
+        assert path.exists()
+        await pilot.press("n")
+        await settle(pilot)
+        assert path.exists()
+
+
 def test_a_replayed_game_is_the_same_throw_by_throw() -> None:
     playing = Playing(backgammon, 5)
     playing.throw_all()

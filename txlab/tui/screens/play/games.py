@@ -119,10 +119,6 @@ class GamesPanel(Panel):
         if self.left is None:
             return
         (path, saved), self.left = self.left, None
-        self.game.file.remove()
-        if not self.game.file.take_over(path):
-            self.tell("another console continues that game")
-            return
         root: Path = self.app.root  # type: ignore[attr-defined]
 
         def find(lane: LatestTask) -> tuple[GameEntry, list[Seat], dict[int, Seat], Playing, list[str]]:
@@ -133,6 +129,10 @@ class GamesPanel(Panel):
             return entry, agents, seats, playing, missing
 
         def go_on(resumed: tuple[GameEntry, list[Seat], dict[int, Seat], Playing, list[str]]) -> None:
+            # Only now, over the file of the game on the board: a game that cannot be read stays where it is.
+            if not self.game.file.take_over(path):
+                self.tell("another console continues that game")
+                return
             self.game.entry, self.game.agents, self.game.seats, playing, missing = resumed
             self.game.tally, self.game.ready = {}, True
             for who in missing:
