@@ -430,7 +430,9 @@ class TrainingPanel(Panel):
             if name == "a file or folder…":
                 about = "a UTF-8 file, or a folder of them"
                 question = AskValue("Learn from which text?", about, check=there, path=True)
-                self.app.push_screen(question, lambda path: self.learn_from(path.strip()) if path else None)
+                self.app.push_screen(
+                    question, lambda path: self.learn_from(path.strip()) if path and path.strip() else None
+                )
             elif name:
                 self.learn_from(THIS_TEXT if name == "the text on the screen" else name)
 
